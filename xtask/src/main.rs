@@ -1,5 +1,6 @@
 //! The repository's one entry point: `cargo xtask COMMAND`.
 
+mod apt;
 mod arguments;
 mod bench;
 mod cc;

@@ -78,7 +78,7 @@ const PACKAGES: &[Package] = &[
     Package::of("slurmd", "slurmd", "tests with Slurm"),
     Package::of("srun", "slurm-client", "tests with Slurm"),
     Package::of("mpirun.openmpi", "openmpi-bin", "tests of launchers"),
-    Package::optional("libopenmpi-dev", "the I/O library's variant for Open MPI 4"),
+    Package::optional("libopenmpi-dev", "the I/O library's variant for the Open MPI that it is of"),
     Package::optional("mpich", "tests of the I/O library with MPICH 4"),
     Package::optional("libmpich-dev", "the I/O library's variant for MPICH 4"),
     Package::optional("gfortran", "tests of the I/O library with programs in Fortran"),

@@ -237,7 +237,7 @@ static bool is_off(void)
 	return mode != NULL && strcmp(mode, "off") == 0;
 }
 
-/* Returns true for MPICH's second library, whose handles are those of the standard's binary interface. */
+/* Returns true for MPICH's and Open MPI's second library, whose handles are those of the standard's binary interface. */
 static bool is_other_interface(void)
 {
 	const char *slash = strrchr(mpi.path, '/');

@@ -9,7 +9,8 @@
 
 #include "traced.h"
 
-#ifdef OPEN_MPI
+/* Open MPI has them since 6, MPICH since 4. */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 6
 #define HAS_LARGE 0
 #else
 #define HAS_LARGE 1

@@ -25,7 +25,7 @@ const FLAGS: [&str; 8] =
 /// An MPI implementation of one major version.
 #[derive(Clone, Debug)]
 pub struct Mpi {
-    /// `openmpi4`, `openmpi5`, `mpich4` or `mpich5`.
+    /// One of [`Mpi::NAMES`].
     pub name: &'static str,
     /// What tells it from the one that [`Mpi::find`] gives, or "".
     release: &'static str,
@@ -35,7 +35,7 @@ pub struct Mpi {
 
 impl Mpi {
     /// Every one for which there is a library.
-    pub const NAMES: [&'static str; 4] = ["openmpi4", "mpich4", "openmpi5", "mpich5"];
+    pub const NAMES: [&'static str; 5] = ["openmpi4", "mpich4", "openmpi5", "mpich5", "openmpi6"];
 
     /// The one with this name: Debian's if that has the version, else PyPI's, which `cargo xtask` has installed in
     /// `target/mpi` (or the directory that `HEADWATER_TEST_MPIS` names).
@@ -53,7 +53,10 @@ impl Mpi {
             Mpi { name, release: "", bin: wheels.join("bin"), suffix: "" },
         ];
         let mut there = candidates.into_iter().filter(|mpi| mpi.major().is_some_and(|found| found == major));
-        there.next().ok_or_else(|| format!("{name} is not installed (packages lib{family}-dev; or `cargo xtask dist`)"))
+        let package = format!("Debian's lib{family}-dev may be of this version");
+        there.next().ok_or_else(|| {
+            format!("{name} is not installed: {package}; `cargo xtask dist` fetches Open MPI 5 and MPICH 5")
+        })
     }
 
     /// Another release of the one with this name, in an environment of PyPI's packages.

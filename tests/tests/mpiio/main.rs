@@ -40,12 +40,12 @@ fn with_mpi(name: &'static str, test: impl FnOnce(&Mpi)) {
 }
 
 /// The versions of each implementation, for tests in which any will do.
-const OPEN_MPI: [&str; 2] = ["openmpi4", "openmpi5"];
-const MPICH: [&str; 2] = ["mpich4", "mpich5"];
+const OPEN_MPI: &[&str] = &["openmpi4", "openmpi5", "openmpi6"];
+const MPICH: &[&str] = &["mpich4", "mpich5"];
 
 /// Runs a test with the first of these MPIs that is installed, or prints that there is none.
-fn with_first(names: [&'static str; 2], test: impl FnOnce(&Mpi)) {
-    let there = names.into_iter().find(|name| Mpi::find(name).is_ok());
+fn with_first(names: &[&'static str], test: impl FnOnce(&Mpi)) {
+    let there = names.iter().copied().find(|name| Mpi::find(name).is_ok());
     with_mpi(there.unwrap_or(names[0]), test);
 }
 
@@ -61,6 +61,11 @@ macro_rules! for_each_mpi {
         #[test]
         fn open_mpi_5() {
             $crate::with_mpi("openmpi5", $test);
+        }
+
+        #[test]
+        fn open_mpi_6() {
+            $crate::with_mpi("openmpi6", $test);
         }
 
         #[test]

@@ -242,7 +242,7 @@ fn more_than_fits_open_mpi() {
 #[test]
 fn more_than_fits_mpich() {
     if crate::all() {
-        crate::with_first(["mpich5", "mpich4"], more_than_fits);
+        crate::with_first(&["mpich5", "mpich4"], more_than_fits);
     }
 }
 
@@ -253,7 +253,7 @@ fn open_mpi_over_ssh() {
 
 #[test]
 fn mpich_by_hydra() {
-    crate::with_first(["mpich5", "mpich4"], a_common_directory);
+    crate::with_first(&["mpich5", "mpich4"], a_common_directory);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn open_mpi_on_gluster() {
 #[test]
 fn mpich_on_gluster() {
     if crate::all() {
-        crate::with_first(["mpich5", "mpich4"], a_volume);
+        crate::with_first(&["mpich5", "mpich4"], a_volume);
     }
 }
 
@@ -275,5 +275,5 @@ fn a_late_sender_open_mpi() {
 
 #[test]
 fn a_late_sender_mpich() {
-    crate::with_first(["mpich5", "mpich4"], a_late_sender);
+    crate::with_first(&["mpich5", "mpich4"], a_late_sender);
 }

@@ -119,7 +119,7 @@ fn check(mpi: &Mpi, ranks: usize, case: &Case, input: &Path, library: Result<&Li
 fn ranks(mpi: &Mpi, number: usize) -> &'static [usize] {
     match (all(), mpi.name, number) {
         (true, ..) => &[2, 4, 16],
-        (false, "openmpi4", 0) => &[2, 16],
+        (false, "openmpi4" | "openmpi6", 0) => &[2, 16],
         // Ranks of MPICH wait without yielding.
         (false, name, number) if name.starts_with("openmpi") && number % 2 == 1 => &[4],
         _ => &[2],
@@ -340,10 +340,9 @@ fn beside_a_gpu() {
 
 #[test]
 fn beside_ranks_without_it() {
-    crate::with_mpi("openmpi4", mixed);
-    crate::with_mpi("openmpi5", mixed);
-    crate::with_mpi("mpich4", mixed);
-    crate::with_mpi("mpich5", mixed);
+    for name in Mpi::NAMES {
+        crate::with_mpi(name, mixed);
+    }
 }
 
 #[test]
@@ -366,7 +365,7 @@ fn by_threads() {
 
 #[test]
 fn with_large_counts() {
-    for name in ["openmpi4", "mpich4", "openmpi5", "mpich5"] {
+    for name in Mpi::NAMES {
         crate::with_mpi(name, large_counts);
     }
 }

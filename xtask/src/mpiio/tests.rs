@@ -96,7 +96,10 @@ impl Bench<'_> {
 
     fn with_mpi(&mut self, found: &Found, front: &Path) -> Result<()> {
         let name = found.mpi.name;
-        let (directory, ending) = &found.commands;
+        let Some((directory, ending)) = &found.commands else {
+            self.tally.add(Tally::skipped(format!("mpiio {name}: it is not installed, only its headers are there")));
+            return Ok(());
+        };
         let compiler = || self.shell.command(directory.join(format!("mpicc{ending}")));
         let made = |what: &str| format!("{name}-{what}");
         let calls = self.compile(compiler(), "calls.c", &made("calls"), &[])?;
@@ -146,8 +149,8 @@ fn ready(mut command: Command, found: &Found) -> Command {
             command.env_remove(&name);
         }
     }
-    if found.commands.1.is_empty() {
-        command.env("LD_LIBRARY_PATH", found.commands.0.with_file_name("lib"));
+    if let Some((directory, "")) = &found.commands {
+        command.env("LD_LIBRARY_PATH", directory.with_file_name("lib"));
     }
     for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"] {
         command.env(name, "1");

@@ -1,6 +1,7 @@
 /* Decodes derived types by MPI_Type_get_contents. Types with an unknown constructor have no layout. */
 #include "layout.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ struct list {
 	size_t count, capacity;
 };
 
+/* A type's constructor: what the function without large counts has as arguments. */
 struct contents {
-	int combiner, integer_count, address_count, type_count;
+	int combiner, integer_count, address_count, large_count, type_count;
 	int *integers;
 	MPI_Aint *addresses;
 	MPI_Datatype *types;
@@ -136,7 +138,7 @@ static bool subarray(struct list *list, const struct contents *c, const struct l
 #undef DIMENSION
 }
 
-/* Gets the type's constructor. Large counts are treated as too many arguments. False: it isn't known. */
+/* Gets the numbers of the constructor's arguments. False: it isn't known. */
 static bool envelope_of(MPI_Datatype type, struct contents *c)
 {
 #if MPI_VERSION >= 4
@@ -146,14 +148,17 @@ static bool envelope_of(MPI_Datatype type, struct contents *c)
 		hwio_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) !=
 			MPI_SUCCESS)
 		return false;
-	c->is_too_much = large > 0 || integers > ARGUMENTS_MAX || addresses > ARGUMENTS_MAX || types > ARGUMENTS_MAX;
+	c->is_too_much = integers > ARGUMENTS_MAX || addresses > ARGUMENTS_MAX || large > ARGUMENTS_MAX ||
+		types > ARGUMENTS_MAX;
 	c->integer_count = c->is_too_much ? 0 : (int)integers;
 	c->address_count = c->is_too_much ? 0 : (int)addresses;
+	c->large_count = c->is_too_much ? 0 : (int)large;
 	c->type_count = c->is_too_much ? 0 : (int)types;
 	return true;
 #else
 	bool is_known = hwio_real.MPI_Type_get_envelope(type, &c->integer_count, &c->address_count, &c->type_count,
 				&c->combiner) == MPI_SUCCESS;
+	c->large_count = 0;
 	c->is_too_much = is_known &&
 		(c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX || c->type_count > ARGUMENTS_MAX);
 	return is_known;
@@ -180,22 +185,85 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 	return is_good;
 }
 
-static bool decode(MPI_Datatype type, struct contents *c, struct list *list, int depth)
+#if MPI_VERSION >= 4
+/* Returns how many of the constructor's large counts are integers of the function without them; addresses follow. */
+static int leading_integers(int combiner, const MPI_Count large[], int count)
 {
-	if (hwio_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
-		    c->addresses, c->types) != MPI_SUCCESS)
-		return false;
+	switch (combiner) {
+	case MPI_COMBINER_HVECTOR:
+	case MPI_COMBINER_HINDEXED_BLOCK:
+		return count < 2 ? count : 2;
+	case MPI_COMBINER_HINDEXED:
+	case MPI_COMBINER_STRUCT:
+		return count > 0 && large[0] >= 0 && large[0] < count ? 1 + (int)large[0] : count;
+	case MPI_COMBINER_RESIZED:
+		return 0;
+	default:
+		return count;
+	}
+}
+
+/* Puts the large counts where the function without them has them. False: one is larger than an int. */
+static bool narrow(struct contents *c, const MPI_Count large[])
+{
+	/* A subarray's number of dimensions precedes them, and its order follows. */
+	int order = c->integer_count > 1 ? c->integers[1] : 0, to = c->integer_count > 0;
+	int integers = leading_integers(c->combiner, large, c->large_count);
+
+	for (int i = 0; i < integers; i++) {
+		if (large[i] < INT_MIN || large[i] > INT_MAX)
+			return false;
+		c->integers[to++] = (int)large[i];
+	}
+	if (c->integer_count > 1)
+		c->integers[to] = order;
+	for (int i = integers; i < c->large_count; i++)
+		c->addresses[i - integers] = (MPI_Aint)large[i];
+	return true;
+}
+#endif
+
+/* Gets the constructor's arguments, whose types are then to be freed. `is_usable`: they are understood. */
+static bool get_contents(MPI_Datatype type, struct contents *c, bool *is_usable)
+{
+	*is_usable = true;
+#if MPI_VERSION >= 4
+	if (c->large_count > 0) {
+		MPI_Count *large = calloc((size_t)c->large_count, sizeof(*large));
+		bool is_got = large && hwio_real.MPI_Type_get_contents_c &&
+			hwio_real.MPI_Type_get_contents_c(type, c->integer_count, c->address_count, c->large_count,
+				c->type_count, c->integers, c->addresses, large, c->types) == MPI_SUCCESS;
+		*is_usable = is_got && c->combiner != MPI_COMBINER_DARRAY && narrow(c, large);
+		free(large);
+		return is_got;
+	}
+#endif
+	return hwio_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
+		       c->addresses, c->types) == MPI_SUCCESS;
+}
+
+/* Appends what a constructor makes of its types. */
+static bool construct(struct list *list, const struct contents *c, int depth)
+{
 	struct list part = {0};
 	MPI_Aint extent;
-	bool is_good;
+
 	if (c->combiner == MPI_COMBINER_STRUCT)
-		is_good = structure(list, c, depth + 1);
-	else
-		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) &&
-			flatten(c->types[0], &part, depth + 1) &&
-			(c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
-							      : blocks_of(list, c, &part, extent));
+		return structure(list, c, depth);
+	bool is_good = c->type_count == 1 && extent_of(c->types[0], &extent) && flatten(c->types[0], &part, depth) &&
+		(c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
+						      : blocks_of(list, c, &part, extent));
 	free(part.blocks);
+	return is_good;
+}
+
+static bool decode(MPI_Datatype type, struct contents *c, struct list *list, int depth)
+{
+	bool is_usable;
+
+	if (!get_contents(type, c, &is_usable))
+		return false;
+	bool is_good = is_usable && construct(list, c, depth + 1);
 	for (int i = 0; i < c->type_count; i++)
 		free_type(c->types[i]);
 	return is_good;
@@ -215,8 +283,8 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	}
 	if (c.is_too_much)
 		return false;
-	c.integers = calloc((size_t)c.integer_count + 1, sizeof(*c.integers));
-	c.addresses = calloc((size_t)c.address_count + 1, sizeof(*c.addresses));
+	c.integers = calloc((size_t)c.integer_count + (size_t)c.large_count + 1, sizeof(*c.integers));
+	c.addresses = calloc((size_t)c.address_count + (size_t)c.large_count + 1, sizeof(*c.addresses));
 	c.types = calloc((size_t)c.type_count + 1, sizeof(*c.types));
 	bool is_good = c.integers && c.addresses && c.types && decode(type, &c, list, depth);
 	free(c.integers);

@@ -81,6 +81,10 @@ void fresh_status(MPI_Status *status);
 /* Completes requests by one of the variants of a plan. */
 void complete(const char *what, int variant, int count, struct request **requests);
 void make_type(const char *name, long id);
+/* Make the type that the next numbers of the plan describe; the second one by functions with large counts, if the MPI has
+ * such. Return MPI's code. */
+int construct_plain(const char *name, MPI_Datatype *made);
+int construct_large(const char *name, MPI_Datatype *made);
 MPI_Datatype structure_type(void);
 
 /* An operation: reads its numbers by `next`, all ranks all of them. */

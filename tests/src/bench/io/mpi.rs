@@ -61,7 +61,7 @@ impl Mpi {
             let prefix = self.launcher.parent().and_then(Path::parent).map(|path| path.display().to_string());
             let more = match self.name {
                 "openmpi4" => vec!["--mca".into(), "plm_rsh_agent".into(), agent, "-H".into(), slots],
-                "openmpi5" => {
+                "openmpi5" | "openmpi6" => {
                     let prefix = ["--prefix".into(), prefix.unwrap_or_default()];
                     let agent = ["--prtemca".into(), "plm_ssh_agent".into(), agent, "--host".into(), slots];
                     let one_on_each = ["--map-by".into(), "ppr:1:node:oversubscribe".into()];

@@ -232,6 +232,7 @@ fn open_mpi_on_nodes() {
 fn others_on_nodes() {
     if crate::all() || named().is_some() {
         crate::with_mpi("openmpi5", on_nodes);
+        crate::with_mpi("openmpi6", on_nodes);
         crate::with_mpi("mpich4", on_nodes);
         crate::with_mpi("mpich5", on_nodes);
     }

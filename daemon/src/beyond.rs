@@ -19,7 +19,7 @@ const REQUESTS_MAX: usize = 65_536;
 /// What is not compared.
 const NO_VERSION: Version = Version { size: 0, mtime_seconds: 0, mtime_nanoseconds: 0 };
 
-/// Requests for content that the list lacks. Content that nobody requested was requested on another node.
+/// Requests for content that the list lacks. Content without a request was requested on another node.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     listed: Contents,
@@ -60,8 +60,8 @@ impl Beyond {
         }
     }
 
-    /// Returns the requests for files that the list lacks, as lines of a closure, and [`COMPLETE`]. `was_file` says
-    /// whether a path that is gone was a file.
+    /// Returns the requests for files that the list lacks, as lines of a closure, and [`COMPLETE`]. `was_file`
+    /// returns whether a path that is gone was a file.
     pub fn lines(&self, was_file: impl Fn(&Path) -> bool) -> String {
         let mut lines = BTreeSet::new();
         for (path, block) in &self.requests {

@@ -213,7 +213,7 @@ impl Config {
     }
 
     /// Returns the largest file of which content is stored, if there is a limit. A node that is alone shares with
-    /// nobody, and a copy of a large file would cost it more than the file.
+    /// no other, and a copy of a large file would cost it more than the file.
     pub fn stored_file_bytes_max(&self) -> Option<u64> {
         if self.watches_requests() {
             return None;

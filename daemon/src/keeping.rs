@@ -15,7 +15,7 @@ use headwater_store::Partial;
 
 use crate::report::Cached;
 
-/// How old a change must be: two within one step of a file system's clock can't be told apart.
+/// How old a change must be: two within one step of a file system's clock can't be distinguished.
 const AGE_MIN: Duration = Duration::from_secs(2);
 /// How long a daemon that ends waits for what is still to be kept.
 const END_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 //! A record is a length (`u16`, big-endian, as the Noise specification advises in section 13) and as
 //! many bytes of ciphertext. Two handshake records, one each way, settle the keys of this connection.
 //! The session's identity is the prologue, so peers of another session fail in the handshake. Those of another version
-//! of the protocol fail in the greeting, which tells it.
+//! of the protocol fail in the greeting, which carries the version.
 //!
 //! The answer proves to the initiator that the responder knows the key. To the responder, only the first record after
 //! the handshake is proof: all before may be a replay.

@@ -2,7 +2,7 @@
  *
  * Everything here is freestanding: no libc, no malloc, no TLS, no DT_NEEDED. Every function is safe
  * in a signal handler, after fork, and in a vfork child (raw system calls, the stack, and atomics
- * only), unless its comment says otherwise. Nothing here changes errno; functions return 0 or a
+ * only), unless its comment states otherwise. Nothing here changes errno; functions return 0 or a
  * negative error number, and the wrappers set the errno of the libc that called them. */
 #ifndef HEADWATER_SHIM_H
 #define HEADWATER_SHIM_H

@@ -46,7 +46,7 @@ static int *end_of_thread(void)
 int *hwsp_thread_number(void)
 {
 	static int *number;
-	/* What the C library tells debuggers: the variable's bits, how many there are, and where. */
+	/* What the C library publishes for debuggers: the variable's bits, how many there are, and where. */
 	const uint32_t *described;
 
 	if (number)

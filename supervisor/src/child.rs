@@ -160,7 +160,7 @@ impl Drop for DaemonProcess {
 mod tests {
     use super::*;
 
-    /// The first thread ends; the other one runs or waits, as the argument says.
+    /// The first thread ends; the other one runs or waits, as the argument selects.
     const PROGRAM: &str = "
 import ctypes, os, sys, threading, time
 def run():

@@ -55,7 +55,7 @@ impl Apt<'_> {
             format!("APT::Architecture={name}"),
             format!("APT::Architectures::={name}"),
             "Acquire::Languages=none".into(),
-            // A mirror's index may be older than it says that it is valid.
+            // A mirror's index may be past the date until which it states that it is valid.
             "Acquire::Check-Valid-Until=false".into(),
             // Without a network it fails at once.
             "Acquire::Retries=1".into(),
@@ -67,7 +67,7 @@ impl Apt<'_> {
 
     fn command(&self, verb: &str) -> Command {
         let mut command = self.shell.command("apt-get");
-        // `update` succeeds where an index is missing, unless this is said.
+        // `update` succeeds where an index is missing, unless this is set.
         command.args(["-o", "APT::Update::Error-Mode=any"]);
         command.args(self.options.iter().flat_map(|option| ["-o", option])).arg(verb);
         command

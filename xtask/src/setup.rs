@@ -148,7 +148,7 @@ fn missing(shell: &Shell, purpose: Purpose, with_optional: bool) -> Result<Vec<&
     Ok(not_installed(&output, purpose, with_optional, &is_on_path).iter().map(|package| package.name).collect())
 }
 
-/// The packages for `purpose` that are neither installed, as dpkg's `output` tells, nor replaced by a command.
+/// The packages for `purpose` that are neither installed, as dpkg's `output` shows, nor replaced by a command.
 fn not_installed(
     output: &str,
     purpose: Purpose,

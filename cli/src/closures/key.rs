@@ -77,8 +77,8 @@ pub fn of(command: &[OsString], program: &Path, scope: &Scope) -> Key {
     Key { name: format!("{base}-{}.closure", &hash[..16]), title: title.to_string_lossy().into_owned() }
 }
 
-/// Returns the arguments that say which program an interpreter runs: all up to the first file, or the value of an option
-/// that names it. None for other programs.
+/// Returns the arguments that name the program that an interpreter runs: all up to the first file, or the value of an
+/// option that names it. None for other programs.
 fn words<'a>(command: &'a [OsString], program: &Path, is_file: &dyn Fn(&OsStr) -> bool) -> Vec<&'a OsStr> {
     let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');

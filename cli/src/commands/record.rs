@@ -17,7 +17,7 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     let sealed = &options.run.sealed.sealed;
     ensure!(sealed.is_none(), "a sealed run is not recorded: unset {SEALED}, or leave --sealed out");
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
-    // Of large files that a lone node does not store, nobody knows what audited processes use.
+    // Of large files that a lone node does not store, it is not known what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
     let (status, recorded) = run::run_here(&options.run)?;
     let entries = recorded.ok_or_else(|| {

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn any_listener_yields_an_answer_in_bounded_time() {
         assert!(check(drain).contains("silent for 0.3 s"));
-        // The request may find nobody, or be thrown away, or get no answer.
+        // The request may find no peer, or be thrown away, or get no answer.
         let gone = check(drop);
         assert!(["before it answered", "reset", "Broken pipe"].iter().any(|why| gone.contains(why)), "{gone}");
         let dribbling = check(|mut stream| {

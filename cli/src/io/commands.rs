@@ -8,7 +8,7 @@ use headwater_model::io::{Form, Pattern, Work};
 use crate::options::headings::{MODEL, OUTPUT, WORKLOAD};
 use crate::options::values::parse_bytes;
 
-/// What `headwater io predict --help` says at the end.
+/// What `headwater io predict --help` shows at the end.
 const PREDICT_HELP: &str = "\
 Examples:
   headwater io predict --bytes 256M --ranks 16 --nodes 4 --link 200mbit --server 800mbit
@@ -18,7 +18,7 @@ Examples:
 ORIGINAL is one rank that reads or writes for all, TOGETHER what --io makes of it. The model and its parameters are in \
 docs/guide/mpi-io.md.";
 
-/// What `headwater io report --help` says at the end.
+/// What `headwater io report --help` shows at the end.
 const REPORT_HELP: &str = "\
 Examples:
   headwater run --io observe --io-report app.io -- mpirun -n 16 ./app

@@ -8,7 +8,7 @@ use crate::options::headings::OUTPUT;
 use crate::options::store::{OpeningOptions, StoreOptions};
 use crate::topology::options::ShapeOptions;
 
-/// What `headwater mount --help` says at the end.
+/// What `headwater mount --help` shows at the end.
 pub const MOUNT_HELP: &str = "\
 Examples:
   headwater mount /mnt/hw                     # /lustre/sw is then /mnt/hw/lustre/sw

@@ -31,7 +31,7 @@ impl Nodes {
     }
 }
 
-/// Reads what the launcher told a process of this user, from its initial environment.
+/// Reads what the launcher passed to a process of this user, from its initial environment.
 pub fn launch_info_of(process: Pid) -> Option<LaunchInfo> {
     let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
     LaunchInfo::of(&|name| variable(&bytes, name))

@@ -2,8 +2,8 @@
 //!
 //! `headwater run -- LAUNCHER … PROGRAM …` puts `headwater exec --job FILE --` before the program. The first
 //! process on a node starts the node agent (`node`). It joins the others at the front end (`front`), starts the
-//! node's daemon, and tells attaching processes how to find it (`attach`). It ends with the launcher. On any failure
-//! the program runs without it.
+//! node's daemon, and sends the daemon's address to attaching processes (`attach`). It ends with the launcher. On any
+//! failure the program runs without it.
 
 mod attach;
 pub mod client;

@@ -1,5 +1,6 @@
-//! The node agent of a job: it joins the others at the front end, starts the node's daemon, and tells the node's
-//! processes how to find it. It ends when the launcher has ended, or when neither processes nor a front end are left.
+//! The node agent of a job: it joins the others at the front end, starts the node's daemon, and sends the daemon's
+//! address to the node's processes. It ends when the launcher has ended, or when neither processes nor a front end are
+//! left.
 //!
 //! A process that passes the job on standard input may keep that open, as the owner: it starts the node's processes.
 //! If standard input ends after the job's line, the owner was killed, and no more processes start.

@@ -120,7 +120,7 @@ impl SealedRun {
     }
 }
 
-/// Says how much is read, if that takes time.
+/// Reports how much is read, if that takes time.
 fn announce(seal: &Seal) {
     let bytes_of = |sealed: &Sealed| match &sealed.entry.what {
         What::Blocks(_, ranges) => ranges.count() * headwater_abi::wire::BLOCK_BYTES,

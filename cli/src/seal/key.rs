@@ -52,7 +52,7 @@ pub fn sign(key: &SigningKey, text: &str) -> Signature {
 /// Checks that a seal was signed by the user, or by one of the accepted signers.
 ///
 /// # Errors
-/// It was not; the text says what to do.
+/// It was not; the text names the next step.
 pub fn verify(signed: &Signed<'_>, options: &SealedOptions) -> Result<()> {
     let Signature { signer, bytes: signature } = signed.signature;
     let shown = hexadecimal(&signer);

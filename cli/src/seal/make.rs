@@ -19,7 +19,7 @@ use crate::message::show;
 /// Writes a seal of a closure's files as they are now.
 ///
 /// # Errors
-/// A file is not what the closure says, or can't be read.
+/// A file is not what the closure describes, or can't be read.
 pub fn make(options: &SealOptions) -> Result<u8> {
     let path = find(options)?;
     let shown = path.display();

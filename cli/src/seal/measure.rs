@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 /// Files that are read at once: a shared file system answers many requests at a time.
 const THREADS: usize = 16;
 
-/// By what a file system tells versions of an inode apart.
+/// By what a file system distinguishes versions of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     ino: u64,

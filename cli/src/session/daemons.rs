@@ -422,7 +422,7 @@ fn is_ready(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
 }
 
-/// Returns whether this line says that the supervisor lingers for users of its mount.
+/// Returns whether this line reports that the supervisor lingers for users of its mount.
 fn lingers(line: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Lingers {

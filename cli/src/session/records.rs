@@ -12,7 +12,7 @@ pub enum Records {
     None,
     /// The first node that runs programs.
     First,
-    /// Every one, so that one that says nothing is noticed.
+    /// Every one, so that one that reports nothing is noticed.
     All,
 }
 

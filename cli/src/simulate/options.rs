@@ -8,7 +8,7 @@ use headwater_topology::Branching;
 
 use crate::options::headings::{MODEL, OUTPUT, OVERLAY, WORKLOAD};
 
-/// What `headwater simulate --help` says at the end.
+/// What `headwater simulate --help` shows at the end.
 pub const SIMULATE_HELP: &str = "\
 Examples:
   headwater simulate --nodes 8300 --ppn 12 --trace import-scipy-stats --fs lustre
@@ -24,7 +24,7 @@ that form.
 SECONDS are from the first process's start to the end of the last one's start-up, with daemons ready; \
 READY is how long the daemons themselves take. SHARED FS are operations on its metadata servers.";
 
-/// What `headwater plan --help` says at the end.
+/// What `headwater plan --help` shows at the end.
 pub const PLAN_HELP: &str = "\
 Examples:
   headwater plan --nodes 8300 --ppn 12 --trace import-scipy-stats --fs lustre

@@ -10,7 +10,7 @@ use crate::options::headings::{OUTPUT, OVERLAY, RENDEZVOUS};
 use crate::options::store::{OpeningOptions, StoreOptions};
 use crate::topology::options::parse_list;
 
-/// What `headwater serve --help` says at the end.
+/// What `headwater serve --help` shows at the end.
 pub const SERVE_HELP: &str = "\
 Examples:
   headwater key                                         # once; then copy /etc/headwater/key to all nodes
@@ -22,7 +22,7 @@ all users may read: files with o+r, in directories with o+x all along the path (
 whatever this process may read itself. Files that an access control list denies to any user are not given out. \
 --whole-file-max must be the same on all nodes.";
 
-/// What `headwater join --help` says at the end.
+/// What `headwater join --help` shows at the end.
 pub const JOIN_HELP: &str = "\
 Examples:
   headwater join --export /udsl --readers io[01-50] --nodes n[0001-8944]
@@ -39,7 +39,7 @@ that it has, and other requests wait for up to a minute before they fail with EI
 it was first read, and this node has no copy, reading it fails with ESTALE until it is refreshed, within seconds; \
 processes that have it open get ESTALE from then on, too.";
 
-/// What `headwater key --help` says at the end.
+/// What `headwater key --help` shows at the end.
 pub const KEY_HELP: &str = "\
 Examples:
   headwater key

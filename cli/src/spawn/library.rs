@@ -92,7 +92,7 @@ pub struct Process {
     pub arguments: Vec<CString>,
     /// Variables beside those that all have.
     pub variables: Vec<CString>,
-    /// The processors on which it may run; as the options say if there are none.
+    /// The processors on which it may run; those of the options if there are none.
     pub cores: Vec<usize>,
     /// Actions before the program starts.
     pub actions: Vec<FileAction>,
@@ -349,7 +349,7 @@ impl Context {
 /// # Safety
 /// It is NULL, or a string that lives during the call.
 unsafe fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -378,7 +378,7 @@ impl RawContext {
         (options.size, options.zygote_library) = (size_of::<RawContextOptions>(), library.as_ptr());
         let mut raw = RawContext { state: ptr::null_mut() };
         // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over, or
-        // as the caller says; the library copies the strings that it keeps, and forgets the rest.
+        // as the caller guarantees; the library copies the strings that it keeps, and forgets the rest.
         match unsafe { creator(&raw mut raw, program.as_ptr(), &raw const options) } {
             0 => Ok(raw),
             _ => Err(io::Error::last_os_error()),

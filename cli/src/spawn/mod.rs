@@ -1,8 +1,8 @@
 //! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
 //!
 //! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
-//! the [plan] says, reads their output ([`outlet`]), and waits for them ([`processes`]). With [`relay`], a launcher
-//! starts the processes itself.
+//! the [plan] describes, reads their output ([`outlet`]), and waits for them ([`processes`]). With [`relay`], a
+//! launcher starts the processes itself.
 
 pub mod check;
 pub mod guard;

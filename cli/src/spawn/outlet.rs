@@ -39,7 +39,7 @@ enum Stream {
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,
-    /// Its closing tells the thread that all processes are started.
+    /// Its closing notifies the thread that all processes are started.
     _more: OwnedFd,
     next: u64,
 }

@@ -10,7 +10,7 @@ use headwater_topology::hosts::{HOSTS_MAX, Hostlist};
 
 use crate::options::headings::{OUTPUT, OVERLAY};
 
-/// What `headwater topology --help` says at the end.
+/// What `headwater topology --help` shows at the end.
 pub const TOPOLOGY_HELP: &str = "\
 Examples:
   headwater topology --nodes 16

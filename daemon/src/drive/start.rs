@@ -145,7 +145,7 @@ fn header(config: &Config, dir: &NodeDir, scope: &[(bool, headwater_abi::Path)],
     }
 }
 
-/// Tells the store which kinds of reader it has, so that it retains nothing for others.
+/// Configures the store for the kinds of reader that it has, so that it retains nothing for others.
 fn note_readers(store: &mut Store, config: &Config) {
     if is_leaf(&config.forest(), Rank(config.rank)) {
         store.sends_nothing();

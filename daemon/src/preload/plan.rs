@@ -38,7 +38,7 @@ pub struct PreloadProgram {
 pub struct PreloadList {
     /// Its name in messages.
     pub name: String,
-    /// It was learnt by itself, so nobody needs to record it again.
+    /// It was learnt by itself, so no user needs to record it again.
     #[serde(default)]
     pub is_learnt: bool,
     /// Processes should use nothing else. Files of any size are stored, and requests beyond the list are what is recorded.

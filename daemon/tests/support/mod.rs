@@ -269,7 +269,7 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A shared object whose loader maps the first page of `pages`; `fill` tells contents apart.
+/// A shared object whose loader maps the first page of `pages`; `fill` distinguishes contents.
 pub fn elf(pages: usize, fill: u8) -> Vec<u8> {
     let mut file = vec![fill; pages * 4096];
     file[..64].fill(0);

@@ -11,7 +11,7 @@
 //!
 //! with T_I/O(m/p, p) = T_I/O(m, 1) / min(i, p). Two formulas of the paper are corrected: the factor p/min(i,
 //! p) before T_I/O(m/p, p) would count min(i, p) twice, and a row of nodes is m/√p, as its section V.C has
-//! it, where its formula says m/p. Beyond the paper, several ranks share a node: a message within the root's
+//! it, where its formula has m/p. Beyond the paper, several ranks share a node: a message within the root's
 //! own node is a copy in memory. A proposal of its section VI is here as well: access by pieces or collective
 //! ([`Access`]).
 

@@ -78,8 +78,9 @@ void hwio_enter(void);
 void hwio_leave(void);
 /* Whether this thread is inside. */
 bool hwio_is_inside(void);
-/* After the first call, made in the process that calls MPI: tells a process that is made as a copy of it by a system call
- * past the C library. Such a copy has its memory, but not its messages: it neither sends nor receives any. */
+/* After the first call, made in the process that calls MPI: recognises a process that is made as a copy of it by a
+ * system call past the C library. Such a copy has its memory, but not its messages: it neither sends nor receives
+ * any. */
 void hwio_copies_start(void);
 bool hwio_is_copy(void);
 /* Ends such a copy, which needs what only a message has, with a word about it. */

@@ -192,7 +192,7 @@ static void redirect_runtime(void)
 	hwio_replace(object.base, variant_base, all, count);
 }
 
-/* Returns the standard of this MPI, and one that is newer than all if it doesn't tell. */
+/* Returns the standard of this MPI, and one that is newer than all if MPI doesn't report it. */
 static int standard_of_mpi(void)
 {
 	int (*get)(int *, int *) = (int (*)(int *, int *))hwio_object_function(mpi.base, "MPI_Get_version");

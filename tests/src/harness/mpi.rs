@@ -27,7 +27,7 @@ const FLAGS: [&str; 8] =
 pub struct Mpi {
     /// One of [`Mpi::NAMES`].
     pub name: &'static str,
-    /// What tells it from the one that [`Mpi::find`] gives, or "".
+    /// What distinguishes it from the one that [`Mpi::find`] gives, or "".
     release: &'static str,
     bin: PathBuf,
     suffix: &'static str,

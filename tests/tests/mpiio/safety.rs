@@ -120,7 +120,7 @@ fn cases(mpi: &Mpi) {
     }
 }
 
-/// A process that is made past the C library, where the kernel doesn't tell of it: it takes no message of its parent's,
+/// A process that is made past the C library, where the kernel doesn't report it: it takes no message of its parent's,
 /// and has the word of why it ends.
 fn unnoticed_child(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };

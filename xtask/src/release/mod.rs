@@ -91,7 +91,7 @@ fn check_symbols(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that no file in the directory tells where it was built.
+/// Checks that no file in the directory reveals where it was built.
 fn check_names(shell: &Shell, directory: &Path) -> Result<()> {
     let places = headwater::renamed(shell)?.into_iter().map(|(place, _)| place.display().to_string());
     let places = places.collect::<Vec<_>>();

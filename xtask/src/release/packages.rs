@@ -69,7 +69,7 @@ fn script(shell: &Shell, kind: &str, tree: &Path, architecture: &str, made: &Pat
     shell.run(script.env("SOURCE_DATE_EPOCH", epoch(shell)?)).map(drop)
 }
 
-/// The time that files in packages have: that of the commit, unless the variable of reproducible builds says another.
+/// The time that files in packages have: that of the commit, unless the variable of reproducible builds sets another.
 fn epoch(shell: &Shell) -> Result<String> {
     if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(epoch);

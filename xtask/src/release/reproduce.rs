@@ -59,7 +59,7 @@ fn compare(first: &Path, second: &Path, others: &[&str]) -> Result<BTreeSet<Path
         |path: &Path| path.iter().next().is_some_and(|name| others.iter().any(|o| name.to_string_lossy().contains(o)));
     let released = |root: &Path| -> Result<BTreeSet<PathBuf>> {
         let all = files::all(root)?.into_iter().filter_map(|path| path.strip_prefix(root).map(Path::to_owned).ok());
-        // Beside the packages, the tree that all are made of, which tells the file at fault.
+        // Beside the packages, the tree that all are made of, which shows the file at fault.
         let is_released = |path: &PathBuf| path.iter().count() == 1 || path.iter().nth(1) == Some("dist".as_ref());
         Ok(all.filter(|path| is_released(path) && !is_others(path)).collect())
     };

@@ -70,8 +70,8 @@ while :; do
     kill -0 "$child" 2> /dev/null || exit "$status"
 done"#;
 
-/// Tells the kernel's binfmt_misc that qemu runs programs for aarch64: the beginning of such an ELF file, the bits of it
-/// that count, and the emulator, which the kernel opens at once (F) and tells the program's own name (P).
+/// Registers qemu at the kernel's binfmt_misc for programs of aarch64: the beginning of such an ELF file, the bits of
+/// it that count, and the emulator, which the kernel opens at once (F) and passes the program's own name (P).
 const EMULATOR: &str = r":qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:FPO";
 
 /// What a root is made of.
@@ -166,7 +166,7 @@ impl Root<'_> {
         if !mounts.is_symlink() {
             std::os::unix::fs::symlink("/proc/self/mounts", mounts)?;
         }
-        // A mirror's index may be older than it says that it is valid.
+        // A mirror's index may be past the date until which it states that it is valid.
         let options = partial.path.join("etc/apt/apt.conf.d/valid");
         std::fs::write(options, "Acquire::Check-Valid-Until \"false\";\n")?;
         std::fs::rename(&partial.path, &self.path).context("a root that is complete")

@@ -6,7 +6,7 @@
 
 #define ORIGINAL(name) .name = name,
 
-/* Emulators lack this call. There, a pipe tells whether the memory can be read. */
+/* Emulators lack this call. There, a pipe shows whether the memory can be read. */
 static ssize_t stand_process_vm_readv(pid_t process, const struct iovec *here, unsigned long here_count,
 	const struct iovec *there, unsigned long there_count, unsigned long flags)
 {

@@ -163,7 +163,7 @@ fn short(shell: &Shell, root: Root<'_>) -> Result<Vec<Tally>> {
 /// What tests and benchmarks read.
 const SHOWN: [&str; 6] = ["abi/include", "docs", "spawn/include", "tests", "shim/audit", BUILT];
 
-/// The machine's certificates, and the variables that tell pip how to reach its registry: tests install packages.
+/// The machine's certificates, and the variables by which pip reaches its registry: tests install packages.
 const CERTIFICATES: &str = "/etc/ssl/certs";
 const NETWORK: [&str; 6] =
     ["HTTPS_PROXY", "PIP_CERT", "PIP_INDEX_URL", "PIP_TRUSTED_HOST", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::roots::Root;
 use crate::shell::Shell;
 
-/// Those whose versions differ between systems, and how each tells its own.
+/// Those whose versions differ between systems, and how each reports its own.
 pub const PROGRAMS: [(&str, &str); 6] = [
     ("glibc", "ldd --version"),
     ("Python", "python3 --version"),

@@ -54,11 +54,12 @@ pub struct LargeFiles {
     pub files: u64,
     /// The largest file that is stored; zero without a limit.
     pub stored_bytes_max: u64,
-    /// Why, if it was measured: bytes per millisecond from the file system, and through the trees; zero otherwise.
+    /// The measured rate of reading such files from their file system, in bytes per millisecond; zero if processes read
+    /// them directly for another reason.
     #[serde(default)]
     pub direct_rate: u64,
+    /// The rate through the trees, likewise.
     #[serde(default)]
-    #[allow(missing_docs, reason = "described with the other one")]
     pub trees_rate: u64,
 }
 

@@ -113,9 +113,12 @@ impl DirectReading {
         sample
     }
 
-    /// Notes that bytes of content have come into the store.
+    /// Notes that bytes of a file's content have come into the store. Those of small files don't count: they are not what
+    /// is compared.
     pub(crate) fn received(&mut self, attr: &Attr, bytes: u64) {
-        if let Some(Comparison::Running(measurement)) = self.devices.get_mut(&device(attr)) {
+        if attr.size > self.file_bytes_min
+            && let Some(Comparison::Running(measurement)) = self.devices.get_mut(&device(attr))
+        {
             measurement.received_bytes += bytes;
         }
     }
@@ -263,6 +266,7 @@ mod tests {
         assert!(direct.sampled(&key(0).0, &attr(1, FILE), Some(1)).is_none(), "it is decided");
         direct.sampled(&key(0).0, &attr(2, FILE), Some(100));
         direct.sampled(&key(0).0, &attr(2, FILE), Some(200));
+        direct.received(&attr(2, 1000), 1000);
         direct.received(&attr(2, FILE), 8 << 20);
         assert!(direct.decide(100, |_| true));
         assert!(direct.covers(&attr(2, FILE)) && !direct.covers(&attr(2, 1)) && !direct.covers(&attr(3, FILE)));

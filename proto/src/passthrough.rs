@@ -82,6 +82,16 @@ impl PassthroughPaths {
         core::iter::successors(Some(path.clone()), Path::parent).any(|p| self.paths.get(&p) == Some(&true))
     }
 
+    /// Returns the passthrough path by which the source file serves this path, and whether it is a tree.
+    pub(crate) fn covering(&self, path: &Path) -> Option<(Path, bool)> {
+        if !self.covers(path) {
+            return None;
+        }
+        let mut above = core::iter::successors(Some(path.clone()), Path::parent);
+        let tree = above.find(|path| self.paths.get(path) == Some(&true));
+        Some(tree.map_or_else(|| (path.clone(), false), |tree| (tree, true)))
+    }
+
     /// Returns whether this path, and with `tree` all below it, is already noted as changed. A report from
     /// here or below covers one from above; the inverse does not hold.
     pub(crate) fn covers_as(&self, path: &Path, tree: bool, is_from_above: bool) -> bool {

@@ -133,7 +133,11 @@ impl Node {
         if tree.0 >= self.config.forest.trees() {
             return Err("there is no such tree");
         }
+        let mut unknown_there = BTreeMap::new();
         for version in versions {
+            if let Some((path, tree)) = self.passthrough.covering(&version.path) {
+                unknown_there.insert(path, tree);
+            }
             if self.is_settled(&version) {
                 continue;
             }
@@ -152,6 +156,10 @@ impl Node {
             if self.config.forest.root(tree) != self.config.rank {
                 self.report_later(tree, version);
             }
+        }
+        // The rank that announced them may be lost before it has reached all.
+        for (path, tree) in unknown_there {
+            self.send(Peer::Child(from), Message::Passthrough { path, tree });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
@@ -12,7 +13,7 @@ use super::Node;
 use super::content::is_content_head;
 use super::requests::aspects_of;
 use crate::entry::{BlockDownload, Source, aspect_of, covers};
-use crate::pending::Route;
+use crate::pending::{Route, Waiter};
 use crate::policy::Thing;
 use crate::{Peer, Publication, Rank};
 
@@ -55,26 +56,30 @@ impl Node {
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
         self.leave_to_processes(path);
-        let requested: alloc::vec::Vec<_> =
-            aspects_of(None).filter(|&a| self.pending.contains(&(path.clone(), a))).collect();
+        let is_answered = |&asked: &Aspect| covers(aspect, asked) && self.pending.contains(&(path.clone(), asked));
+        let requested: Vec<Aspect> = aspects_of(None).filter(is_answered).collect();
         // What is pushed to all is not fetched if no process will read it.
         let mut is_wanted_here = requested.is_empty() && !self.is_direct(&head.attr);
         for aspect_asked in requested {
             let key = (path.clone(), aspect_asked);
             let Some(request) = self.pending.get_mut(&key) else { continue };
-            for child in core::mem::take(&mut request.children) {
+            let (answered, others): (Vec<_>, Vec<_>) =
+                core::mem::take(&mut request.children).into_iter().partition(|child| covers(aspect, child.aspect));
+            let has_clients = !request.clients.is_empty();
+            if has_clients {
+                self.pending.set_route(&key, Route::Blocks);
+                self.compare(&key);
+                is_wanted_here = true;
+            } else {
+                self.pending.remove(&key);
+            }
+            for child in answered {
                 let message = Message::Large { path: path.clone(), aspect, head: (*head).clone() };
                 self.send(Peer::Child(child.rank), message);
                 self.note_content_at(path, child.rank);
             }
-            let Some(request) = self.pending.get_mut(&key) else { continue };
-            if request.clients.is_empty() {
-                self.pending.remove(&key);
-            } else {
-                self.pending.set_route(&key, Route::Blocks);
-                self.compare(&key);
-                is_wanted_here = true;
-            }
+            // Children that have requested more than this wait for this first, if it is wanted here too.
+            self.woken.extend(others.into_iter().map(Waiter::Child));
         }
         if is_wanted_here {
             self.begin_download(path, aspect, head);

@@ -97,7 +97,13 @@ impl Node {
     /// Passes `path` through, and with `tree` everything below it. Reported by `from`, or by a process.
     pub(super) fn begin_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
         let is_from_above = from.is_some() && from == self.control_parent().map(Peer::Parent);
-        if !self.scope.contains(path) || self.passthrough.covers_as(path, tree, is_from_above) {
+        // A parent in another tree says only that the source file serves the path, not who changes it.
+        let is_from_beside = !is_from_above && matches!(from, Some(Peer::Parent(_)));
+        let is_known = match is_from_beside && !tree {
+            true => self.passthrough.covers(path),
+            false => self.passthrough.covers_as(path, tree, is_from_above),
+        };
+        if !self.scope.contains(path) || is_known {
             return;
         }
         let inode = self.entries.shared_inode(path);

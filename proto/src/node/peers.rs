@@ -78,9 +78,12 @@ impl Node {
     }
 
     fn child_down(&mut self, rank: Rank) {
-        if self.children.remove(&rank).is_some() {
+        if let Some(child) = self.children.remove(&rank) {
             self.pending.forget_child(rank);
             self.changes_found(rank, 0, None, true);
+            if child.joined.is_reader {
+                self.reroute();
+            }
         }
     }
 
@@ -132,9 +135,13 @@ impl Node {
                 let trees: Vec<TreeId> = trees.into_iter().map(TreeId).collect();
                 let Some(child) = self.children.get_mut(&rank) else { return Ok(()) };
                 let is_new_control = is_control && !child.joined.is_control;
+                let was_reader = child.joined.is_reader;
                 child.joined = Joined { trees, is_control, is_reader };
                 if is_new_control {
                     self.send_passthrough_paths(Peer::Child(rank));
+                }
+                if is_reader != was_reader {
+                    self.reroute();
                 }
             }
             Message::Cancel { transfer } => {

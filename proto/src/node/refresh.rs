@@ -103,7 +103,7 @@ impl Node {
     }
 
     fn begin_checking(&mut self, demand: Demand, answers: Option<(Rank, u64)>) {
-        let readers = self.children.iter().filter(|(_, child)| child.joined.is_reader && answers.is_none());
+        let readers = self.children.iter().filter(|(_, child)| child.joined.is_reader);
         let readers: BTreeSet<Rank> = readers.map(|(&rank, _)| rank).collect();
         self.refresh.check += 1;
         for &rank in &readers {

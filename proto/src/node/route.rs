@@ -131,7 +131,10 @@ impl Node {
         }
         want(self.control());
         if forest.is_striped() && self.ups.contains(&Some(Up::Reader)) {
-            forest.tree_ids().map(|tree| self.reader_of(tree)).for_each(want);
+            forest.tree_ids().map(|tree| self.reader_of(tree)).for_each(&mut want);
+        }
+        if self.children.values().any(|child| child.joined.is_reader) {
+            want(self.reader_of(TreeId(0)));
         }
         let has_lost_one = self.parents.values().any(|parent| matches!(parent.link, Link::Dead | Link::Away(_)));
         for &rank in &wanted {
@@ -182,7 +185,9 @@ impl Node {
     fn join_all(&mut self) {
         let is_server = self.config.rank.0 < self.config.forest.servers();
         let (control, first) = (self.control(), self.reader_of(TreeId(0)));
-        let is_reader = self.ups.contains(&Some(Up::Reader));
+        // A child that has lost the first reader, and reads, takes this node for it.
+        let is_reader =
+            self.ups.contains(&Some(Up::Reader)) || self.children.values().any(|child| child.joined.is_reader);
         let up: Vec<Rank> = self.parents.iter().filter(|(_, p)| p.link == Link::Up).map(|(rank, _)| *rank).collect();
         for rank in up {
             let trees = self.config.forest.tree_ids().filter(|_| !is_server);

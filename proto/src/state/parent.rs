@@ -71,7 +71,8 @@ pub(crate) struct Joined {
     pub(crate) trees: Vec<TreeId>,
     /// Whether messages for all nodes travel over this link.
     pub(crate) is_control: bool,
-    /// Whether the child reads the shared file system, and is asked for changes by this parent.
+    /// Whether the child, or one that has lost the first reader and has turned to the child, reads the shared
+    /// file system: this parent asks it for changes.
     pub(crate) is_reader: bool,
 }
 

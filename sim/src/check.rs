@@ -117,6 +117,8 @@ impl World {
         let wants_block = is_file && block.is_some();
         if reply == Reply::Fallback {
             let excuse = is_unreadable || wants_block || !self.in_scope(path) || !must_succeed;
+            // The reader may have noticed a change that this node is yet to hear of.
+            let excuse = excuse || self.is_passthrough_elsewhere(path, *want);
             return ensure(excuse, || format!("the source file is to be used for {path} ({want:?})"));
         }
         if want.contains(Want::PASSTHROUGH) {
@@ -151,6 +153,16 @@ impl World {
     /// Returns where a path leads in truth.
     pub(crate) fn truth(&self, path: &Path, want: Want) -> Outcome {
         self.truth_in(&self.tree, path, want)
+    }
+
+    /// Returns whether a path leads through one that some node passes through.
+    fn is_passthrough_elsewhere(&self, path: &Path, want: Want) -> bool {
+        let state = |at: &Path| match self.ranks().any(|(_, site)| site.is_passthrough(at)) {
+            true => PathState::Passthrough,
+            false => PathState::of(&self.tree.entry(at, 0)),
+        };
+        let follows = !want.contains(Want::NO_FOLLOW);
+        resolve(path, follows, |p| self.in_scope(p), state) == Outcome::Passthrough
     }
 
     fn truth_in(&self, tree: &Tree, path: &Path, want: Want) -> Outcome {

@@ -76,6 +76,9 @@ pub struct Limits {
     pub piece_bytes_max: u64,
     /// Blocks of such a file that are downloaded at once.
     pub blocks_downloading_max: usize,
+    /// The first block that is read by the root of the tree that it goes down. The file's reader reads those
+    /// before it, so that one node alone opens a file that is smaller. The same on all nodes.
+    pub striped_block_min: u32,
 }
 
 impl Limits {
@@ -120,6 +123,7 @@ impl Default for Limits {
             ban_ms: 10_000,
             piece_bytes_max: 2 << 20,
             blocks_downloading_max: 16,
+            striped_block_min: 16,
         }
     }
 }

@@ -509,6 +509,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
         ban_ms: 100,
         piece_bytes_max: 200_000,
         blocks_downloading_max: 2,
+        striped_block_min: 16,
     };
     let scope = vec![(true, Path::new(b"/sw").unwrap()), (false, Path::new(b"/sw/d/e").unwrap())];
     let config = Config { rank: Rank(rank), forest: Forest::new(7, 0, shape), session: 1, policy, limits, scope };

@@ -363,7 +363,11 @@ impl World {
         }
         let named = if aspect == Aspect::Entry { path.parent() } else { None };
         let hash = headwater_abi::hash::bytes(named.as_ref().unwrap_or(path).as_bytes());
-        vec![self.forest.tree_of_path(rank, hash)]
+        let striped = aspect.block().filter(|&block| block >= self.limits.striped_block_min);
+        vec![match striped {
+            Some(block) => self.forest.tree_of_chunk(rank, hash, block.into()),
+            None => self.forest.tree_of_path(rank, hash),
+        }]
     }
 
     fn next_client(&mut self) -> ClientId {
@@ -436,6 +440,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
         ban_ms: 500 + random.below(5000),
         piece_bytes_max: [1000, 50_000, 500_000, 2 << 20][random.below(4) as usize],
         blocks_downloading_max: 1 + random.below(4) as usize,
+        striped_block_min: random.below(3) as u32,
         ..Limits::default()
     }
 }

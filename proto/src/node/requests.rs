@@ -46,11 +46,15 @@ impl Node {
         self.pending.join(&key, waiter);
     }
 
-    /// Sends a request that waits for the root of a block's tree to the file's reader instead, if the new
-    /// waiter comes from there: otherwise the two could wait for each other.
+    /// Sends a request that waits in one tree in another, if the new waiter comes from there: otherwise the two
+    /// could wait for each other. A request for a block moves to the file's home; in groups, where trees are
+    /// equals, it moves to trees with smaller numbers alone. So it is sent once in each tree at most, and all
+    /// that wait for each other do so in one tree.
     fn escalate(&mut self, key: &Key, tree: Option<TreeId>) {
         let home = self.home(&key.0, key.1, tree);
-        if tree != Some(home) || self.pending.tree(key).is_none_or(|requested| requested == home) {
+        let is_striped = self.config.forest.is_striped();
+        let is_below = |requested: TreeId| if is_striped { requested != home } else { requested > home };
+        if tree != Some(home) || !self.pending.tree(key).is_some_and(is_below) {
             return;
         }
         let may_wait = match self.pending.route(key) {

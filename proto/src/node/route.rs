@@ -2,7 +2,8 @@
 //! [`Forest::next_alive`](crate::Forest::next_alive) shows why no cycle can form.
 //!
 //! A path's reader is the root of the path's own tree, its *home*. A large file's block goes down another
-//! tree, whose root asks the reader, in the home tree.
+//! tree. Its root reads the block itself, except for a file's first blocks: these it requests from the file's
+//! reader, in the home tree.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -62,20 +63,19 @@ impl Node {
     /// tree in which it was `requested`, if any.
     pub(super) fn home(&self, path: &Path, aspect: Aspect, requested: Option<TreeId>) -> TreeId {
         let forest = &self.config.forest;
-        match requested {
-            Some(tree) if !forest.is_striped() => tree,
+        match (requested, aspect.block()) {
+            (Some(tree), _) if !forest.is_striped() => tree,
+            (_, Some(block)) if block >= self.config.limits.striped_block_min => self.tree_of(path, aspect),
             _ => forest.tree_of_path(self.config.rank, hash_of(path, aspect)),
         }
     }
 
     /// Returns the tree in which something is requested.
     pub(super) fn tree_of(&self, path: &Path, aspect: Aspect) -> TreeId {
+        let (forest, own, hash) = (&self.config.forest, self.config.rank, hash_of(path, aspect));
         match aspect.block() {
-            Some(block) => {
-                let hash = hash_of(path, aspect);
-                self.config.forest.tree_of_chunk(self.config.rank, hash, block.into())
-            }
-            None => self.home(path, aspect, None),
+            Some(block) => forest.tree_of_chunk(own, hash, block.into()),
+            None => forest.tree_of_path(own, hash),
         }
     }
 

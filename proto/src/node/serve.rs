@@ -127,7 +127,9 @@ impl Node {
         // The node that has read a file need not get it.
         let reader = match (thing, tree) {
             (Thing::Content(_, None), Some(tree)) => Some(forest.root(tree)),
-            (Thing::Content(path, _), Some(_)) => Some(forest.root(self.tree_of(path, Aspect::Whole))),
+            (Thing::Content(path, Some(block)), Some(_)) => {
+                Some(forest.root(self.home(path, Aspect::Block(*block), None)))
+            }
             _ => None,
         };
         let gets = move |(&rank, child): (&Rank, &Child)| {

@@ -10,3 +10,4 @@ mod preload;
 mod random_kills;
 mod sealed;
 mod site;
+mod striped;

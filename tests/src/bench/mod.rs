@@ -4,6 +4,7 @@
 mod counts;
 mod fixture;
 mod io;
+mod job_memory;
 mod lookup;
 mod memory;
 mod mount;
@@ -30,11 +31,12 @@ pub use table::Table;
 type Measure = fn(&mut Report);
 
 /// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
-const ALL: [(&str, Measure); 28] = [
+const ALL: [(&str, Measure); 29] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
     ("memory", memory::run),
+    ("job-memory", job_memory::run),
     ("lookup", lookup::run),
     ("mount-warm", mount::warm),
     ("mount-cold", mount::cold),

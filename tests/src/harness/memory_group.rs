@@ -50,6 +50,30 @@ impl MemoryGroup {
     pub fn processes(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
+
+    /// Bytes of anonymous memory, of files' pages with shared memory, and of shared memory alone.
+    ///
+    /// # Errors
+    /// The kernel does not report them.
+    pub fn usage(&self) -> Result<[u64; 3], String> {
+        let file = self.path.join("memory.stat");
+        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let number = |names: [&str; 2]| {
+            let found = text.lines().filter_map(|line| line.split_once(' ')).find(|(name, _)| names.contains(name));
+            found.and_then(|(_, number)| number.parse().ok()).ok_or(format!("{} names no {names:?}", file.display()))
+        };
+        Ok([number(["anon", "rss"])?, number(["file", "cache"])?, number(["shmem", "shmem"])?])
+    }
+
+    /// Bytes that the processes map, each page divided by the number of those that map it.
+    pub fn pss(&self) -> u64 {
+        let pids = fs::read_to_string(self.processes()).unwrap_or_default();
+        let kib = |pid: &str| -> Option<u64> {
+            let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok())
+        };
+        pids.lines().filter_map(kib).sum::<u64>() << 10
+    }
 }
 
 impl Drop for MemoryGroup {

@@ -16,7 +16,7 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Headwater's version, for people.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// The longest name of a release, in bytes.
@@ -406,6 +406,13 @@ pub enum Message {
     },
     /// Both ways, to all nodes: programs run that don't announce their changes.
     Unaudited,
+    /// Both ways, to all nodes: compare the file system of this file with the trees now, all at once.
+    Compare {
+        /// The file.
+        path: Path,
+        /// Its attributes.
+        attr: Attr,
+    },
 }
 
 /// Why a frame is refused; the link is then closed.

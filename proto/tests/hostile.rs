@@ -154,6 +154,7 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(path, details, is_last)| Message::Details { path, details: details.into(), is_last }),
         1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Passthrough { path, tree }),
         1 => Just(Message::Unaudited),
+        1 => (path(), attr()).prop_map(|(path, attr)| Message::Compare { path, attr }),
         1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
             |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, requesters: vec![(rank, 1)] }

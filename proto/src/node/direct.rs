@@ -1,13 +1,13 @@
 //! Large content that this node's processes read from the source file, because that is faster.
 
-use headwater_abi::wire::Aspect;
+use headwater_abi::wire::{Aspect, Message};
 use headwater_abi::{Attr, Path};
 
 use super::Node;
 use super::requests::{aspects_of, is_content};
 use crate::pending::{Key, Waiter};
 use crate::state::direct::Rates;
-use crate::{ClientId, Publication, Reply};
+use crate::{ClientId, Peer, Publication, Reply};
 
 impl Node {
     /// Returns the rates by which a file system was chosen over the trees, if one was.
@@ -21,17 +21,29 @@ impl Node {
             return;
         }
         let attr = self.entries.get(&key.0).filter(|entry| entry.is_file()).and_then(|entry| entry.attr());
-        if let Some(attr) = attr.copied() {
-            self.outputs.extend(self.direct.requested(self.now, key.clone(), &attr));
+        if let Some(attr) = attr.copied()
+            && let Some(sample) = self.direct.requested(self.now, key.clone(), &attr)
+        {
+            self.outputs.push_back(sample);
+            self.spread(&Message::Compare { path: key.0.clone(), attr }, None);
+        }
+    }
+
+    /// Compares the file system of a file, because another node has begun to.
+    pub(super) fn compare_with_others(&mut self, path: Path, attr: Attr, from: Peer) {
+        if !self.scope.contains(&path) {
+            return;
+        }
+        let (is_new, sample) = self.direct.announced(&path, &attr);
+        self.outputs.extend(sample);
+        if is_new {
+            self.spread(&Message::Compare { path, attr }, Some(from));
         }
     }
 
     /// Handles the time that a sample took; `None` if it could not be read.
     pub(super) fn read_timed(&mut self, path: &Path, us: Option<u64>) {
-        let attr = self.entries.get(path).and_then(|entry| entry.attr());
-        if let Some(attr) = attr.copied() {
-            self.outputs.extend(self.direct.sampled(path, &attr, us));
-        }
+        self.outputs.extend(self.direct.sampled(path, us));
     }
 
     /// Answers the processes that wait for content of file systems that were found to be faster.

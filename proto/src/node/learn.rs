@@ -158,7 +158,7 @@ impl Node {
     }
 
     /// Sends a message for all nodes to the neighbours, except to the one from which it came.
-    fn spread(&mut self, message: &Message, from: Option<Peer>) {
+    pub(super) fn spread(&mut self, message: &Message, from: Option<Peer>) {
         let parent = self.control_parent().map(Peer::Parent);
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {

@@ -117,6 +117,7 @@ impl Node {
             (_, Message::Probe) => return self.send(from, Message::Alive),
             (_, Message::Passthrough { path, tree }) => return self.begin_passthrough(&path, tree, Some(from)),
             (_, Message::Unaudited) => return self.begin_unaudited(Some(from)),
+            (_, Message::Compare { path, attr }) => return self.compare_with_others(path, attr, from),
             (Peer::Parent(rank), message) => self.message_from_parent(rank, message),
             (Peer::Child(rank), message) => self.message_from_child(rank, message),
         };
@@ -278,7 +279,8 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Large { path, .. }
         | Message::Unavailable { path, .. }
         | Message::Details { path, .. }
-        | Message::Passthrough { path, .. } => is_canonical_path(path),
+        | Message::Passthrough { path, .. }
+        | Message::Compare { path, .. } => is_canonical_path(path),
         Message::Refresh { changes, .. } | Message::FoundChanges { changes, .. } => {
             changes.iter().flatten().all(|change| is_canonical_path(&change.path))
         }

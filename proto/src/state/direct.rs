@@ -1,8 +1,8 @@
 //! Decides for each file system whether this node's processes read large files directly.
 //!
-//! The first large content that processes request comes through the trees, as always. Meanwhile the driver reads
-//! samples of the same file from the file system, without storing them. Both rates are compared once enough bytes have
-//! come: content that the file system supplies faster than the trees is left to it from then on.
+//! The first large content that processes request comes through the trees, as always. Meanwhile the nodes that compare
+//! read samples of the same file from the file system, all at once, without storing them. Each compares both rates once
+//! enough bytes have come: content that the file system supplies faster than the trees is left to it from then on.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,10 +12,19 @@ use headwater_abi::{Attr, Path};
 use crate::pending::Key;
 use crate::{Output, Time};
 
-/// Bytes of the samples, one after the other. Few come before the trees' first bytes if the file system is slow.
-const SAMPLES: [u64; 4] = [256 << 10, 512 << 10, 1 << 20, 2 << 20];
+/// Bytes of the first sample; each further one has twice as many. Few come before the trees' first bytes if the file
+/// system is slow.
+const FIRST_SAMPLE_BYTES: u64 = 256 << 10;
+/// Samples of a file at most, 32 MiB together.
+const SAMPLES_MAX: u32 = 7;
+/// How long samples are read, in microseconds: nodes begin one after the other, and a file system that all share has to
+/// serve all at once.
+const SAMPLING_US: u64 = 100_000;
 /// Bytes of samples without which nothing is decided: the first one includes the opening.
-const SAMPLED_BYTES_MIN: u64 = SAMPLES[0] + SAMPLES[1];
+const SAMPLED_BYTES_MIN: u64 = sampled_bytes(2);
+/// What a file system must give each node to be read directly by all, in bytes per millisecond. One that gives less is
+/// the limit for all, so it is read once.
+const DIRECT_RATE_MIN: u64 = 100_000;
 /// Bytes through the trees after which the decision is made.
 const RECEIVED_BYTES_MIN: u64 = 4 << 20;
 /// How long requests have to be pending before so few bytes that no more are awaited decide, in milliseconds.
@@ -67,8 +76,11 @@ struct Measurement {
     checked: Time,
     pending_ms: Time,
     received_bytes: u64,
-    samples: usize,
-    sampled_bytes: u64,
+    /// Samples that were begun, and those that were read.
+    begun: u32,
+    read: u32,
+    /// The file of the samples, and its bytes.
+    sampled: Option<(Path, u64)>,
     sampled_us: u64,
 }
 
@@ -93,23 +105,46 @@ impl DirectReading {
     }
 
     /// Notes that processes wait for content of a file. Returns the first sample to read, if its file system is to be
-    /// compared.
+    /// compared from now on, by all nodes.
     pub(crate) fn requested(&mut self, now: Time, key: Key, attr: &Attr) -> Option<Output> {
         if attr.size <= self.file_bytes_min {
             return None;
         }
-        let is_new = !self.devices.contains_key(&device(attr));
-        if is_new && self.devices.len() >= DEVICES_MAX {
-            return None;
-        }
-        let start = || Comparison::Running(Measurement { checked: now, ..Measurement::default() });
-        let Comparison::Running(measurement) = self.devices.entry(device(attr)).or_insert_with(start) else {
-            return None;
-        };
-        let sample = is_new.then(|| measurement.sample(&key.0, attr));
-        if !measurement.requests.contains(&key) {
+        let sample = self.begin(&key.0, attr);
+        if let Some(Comparison::Running(measurement)) = self.devices.get_mut(&device(attr))
+            && !measurement.requests.contains(&key)
+        {
+            if measurement.requests.is_empty() {
+                measurement.checked = now;
+            }
             measurement.requests.push(key);
         }
+        sample
+    }
+
+    /// Notes that other nodes begin to compare the file system of a file. Returns whether that is new here, and the
+    /// first sample to read if this node compares, too.
+    pub(crate) fn announced(&mut self, path: &Path, attr: &Attr) -> (bool, Option<Output>) {
+        let is_new = self.is_new(attr);
+        if is_new && self.file_bytes_min == u64::MAX {
+            self.devices.insert(device(attr), Comparison::Stored);
+        }
+        let sample = if attr.size > self.file_bytes_min { self.begin(path, attr) } else { None };
+        (is_new, sample)
+    }
+
+    fn is_new(&self, attr: &Attr) -> bool {
+        !self.devices.contains_key(&device(attr)) && self.devices.len() < DEVICES_MAX
+    }
+
+    /// Begins to compare a file system, unless that was done before. Returns the first sample.
+    fn begin(&mut self, path: &Path, attr: &Attr) -> Option<Output> {
+        if !self.is_new(attr) {
+            return None;
+        }
+        let mut measurement = Measurement { sampled: Some((path.clone(), attr.size)), ..Measurement::default() };
+        let sample = measurement.sample();
+        self.devices.insert(device(attr), Comparison::Running(measurement));
         sample
     }
 
@@ -124,16 +159,16 @@ impl DirectReading {
     }
 
     /// Notes how long a sample took; `None` if it could not be read. Returns the next sample, unless there are enough.
-    pub(crate) fn sampled(&mut self, path: &Path, attr: &Attr, us: Option<u64>) -> Option<Output> {
-        let comparison = self.devices.get_mut(&device(attr))?;
+    pub(crate) fn sampled(&mut self, path: &Path, us: Option<u64>) -> Option<Output> {
+        let comparison = self.devices.values_mut().find(|comparison| comparison.is_sampling(path))?;
         let Comparison::Running(measurement) = comparison else { return None };
         let Some(us) = us else {
             *comparison = Comparison::Stored;
             return None;
         };
-        measurement.sampled_bytes += sample(measurement.samples - 1, attr).1;
+        measurement.read += 1;
         measurement.sampled_us += us.max(1);
-        (measurement.samples < SAMPLES.len()).then(|| measurement.sample(path, attr))
+        measurement.sample()
     }
 
     /// Decides what can be decided. Returns whether a file system is read directly from now on.
@@ -155,45 +190,69 @@ impl DirectReading {
     }
 }
 
+impl Comparison {
+    fn is_sampling(&self, path: &Path) -> bool {
+        match self {
+            Comparison::Running(measurement) => {
+                measurement.sampled.as_ref().is_some_and(|(sampled, _)| sampled == path)
+            }
+            Comparison::Stored | Comparison::Direct(_) => false,
+        }
+    }
+}
+
 impl Measurement {
-    /// Returns the next sample.
-    fn sample(&mut self, path: &Path, attr: &Attr) -> Output {
-        let (offset, bytes) = sample(self.samples, attr);
-        self.samples += 1;
-        Output::TimeRead { path: path.clone(), offset, bytes }
+    /// Returns the next sample; `None` if there were enough. Samples lie apart, so that no cache of one place stands
+    /// for all, and take half of the file at most.
+    fn sample(&mut self) -> Option<Output> {
+        let (path, size) = self.sampled.as_ref()?;
+        let is_last = self.begun >= SAMPLES_MAX || sampled_bytes(self.begun + 1) > size / 2;
+        if is_last || self.sampled_us >= SAMPLING_US {
+            self.sampled = None;
+            return None;
+        }
+        let bytes = FIRST_SAMPLE_BYTES << self.begun;
+        // At the end of its part, since programs begin at the file's beginning.
+        let offset = sampled_bytes(self.begun + 1) * (size / sampled_bytes(SAMPLES_MAX)).max(2) - bytes;
+        let path = path.clone();
+        self.begun += 1;
+        Some(Output::TimeRead { path, offset, bytes })
     }
 
     /// Returns the decision; `None` if more has to be measured.
     fn is_direct(&self, nodes_each: u32) -> Option<bool> {
-        if self.sampled_bytes < SAMPLED_BYTES_MIN {
+        let sampled = sampled_bytes(self.read);
+        if sampled < SAMPLED_BYTES_MIN {
             return None;
         }
         // Microseconds for as many bytes of either, times the factors of both sides.
         let needed_us = |bytes: u64| {
             u128::from(self.sampled_us) * u128::from(bytes) * u128::from(nodes_each) * GAIN_HALVES_MIN
-                / (2 * u128::from(self.sampled_bytes))
+                / (2 * u128::from(sampled))
         };
         let pending_us = u128::from(self.pending_ms) * 1000;
-        if self.received_bytes >= RECEIVED_BYTES_MIN {
-            return Some(needed_us(self.received_bytes) < pending_us);
+        let has_enough = self.received_bytes >= RECEIVED_BYTES_MIN;
+        let bytes = if has_enough { self.received_bytes } else { RECEIVED_BYTES_MIN };
+        let is_faster = self.direct_rate() / u64::from(nodes_each) >= DIRECT_RATE_MIN && needed_us(bytes) < pending_us;
+        match is_faster {
+            // The other nodes' samples may be yet to begin.
+            true => (self.sampled.is_none() && (has_enough || self.pending_ms >= PENDING_MS_MIN)).then_some(true),
+            false => has_enough.then_some(false),
         }
-        let is_too_slow = self.pending_ms >= PENDING_MS_MIN && needed_us(RECEIVED_BYTES_MIN) < pending_us;
-        is_too_slow.then_some(true)
+    }
+
+    fn direct_rate(&self) -> u64 {
+        sampled_bytes(self.read) * 1000 / self.sampled_us.max(1)
     }
 
     fn rates(&self, file_bytes_min: u64) -> Rates {
-        Rates {
-            file_bytes_min,
-            direct: self.sampled_bytes * 1000 / self.sampled_us.max(1),
-            trees: self.received_bytes / self.pending_ms.max(1),
-        }
+        Rates { file_bytes_min, direct: self.direct_rate(), trees: self.received_bytes / self.pending_ms.max(1) }
     }
 }
 
-/// Returns a sample's offset and bytes. The samples lie apart, so that no cache of one place stands for all.
-fn sample(number: usize, attr: &Attr) -> (u64, u64) {
-    let offset = attr.size / (2 * SAMPLES.len() as u64) * (2 * number as u64 + 1);
-    (offset, SAMPLES[number].min(attr.size - offset))
+/// Returns the bytes of the first samples.
+const fn sampled_bytes(samples: u32) -> u64 {
+    FIRST_SAMPLE_BYTES * ((1 << samples) - 1)
 }
 
 fn device(attr: &Attr) -> Device {
@@ -215,14 +274,15 @@ mod tests {
         (Path::new(b"/sw/large").unwrap(), Aspect::Block(block))
     }
 
-    /// Receives `bytes` within `ms`, while samples take `us` each. Returns whether the file is read directly then.
-    fn compare(ranks: u32, (bytes, ms): (u64, Time), us: &[u64]) -> bool {
+    /// Receives `bytes` within `ms`, while each MiB of samples takes `us`, and at most `samples` are read. Returns whether
+    /// the file is read directly then.
+    fn compare(ranks: u32, (bytes, ms): (u64, Time), us: u64, samples: usize) -> bool {
         let mut direct = DirectReading::new(16 << 20, ranks);
         let attr = attr(1, FILE);
         let mut sample = direct.requested(1000, key(0), &attr);
-        for &us in us {
-            assert!(sample.is_some());
-            sample = direct.sampled(&key(0).0, &attr, Some(us));
+        for _ in 0..samples {
+            let Some(Output::TimeRead { bytes, .. }) = sample else { break };
+            sample = direct.sampled(&key(0).0, Some((us * bytes) >> 20));
             direct.decide(1000, |_| true);
         }
         direct.received(&attr, bytes);
@@ -232,47 +292,97 @@ mod tests {
 
     #[test]
     fn what_is_faster_by_half_is_read_directly() {
-        let all = |us: u64| [us, 2 * us, 4 * us, 8 * us];
-        // 4 MiB in 15 ms; the samples' 3.75 MiB in 1.5, 7.5 and 15 ms.
-        for (us, is_direct) in [(100, true), (500, true), (1000, false)] {
-            assert_eq!(compare(4, (4 << 20, 15), &all(us)), is_direct, "{us} us");
+        // 4 MiB in 15 ms.
+        for (us, is_direct) in [(400, true), (2000, true), (3000, false)] {
+            assert_eq!(compare(4, (4 << 20, 15), us, 7), is_direct, "{us} us");
         }
-        assert!(compare(4, (4 << 20, 15), &[100, 200]), "two samples are enough");
-        assert!(!compare(4, (4 << 20, 15), &[100]));
-        assert!(!compare(4, (1 << 20, 10), &all(100)), "more bytes are awaited");
-        assert!(compare(4, (1 << 20, 50), &all(100)), "and not any longer");
+        assert!(!compare(4, (4 << 20, 15), 400, 6), "other nodes may not have begun");
+        assert!(!compare(4, (1 << 20, 10), 400, 7), "more bytes are awaited");
+        assert!(compare(4, (1 << 20, 50), 400, 7), "and not any longer");
+    }
+
+    #[test]
+    fn what_gives_each_node_little_is_not_read_by_all() {
+        assert!(compare(4, (4 << 20, 1000), 10_000, 7), "105 MB/s");
+        assert!(!compare(4, (4 << 20, 1000), 11_000, 7), "95 MB/s");
+    }
+
+    #[test]
+    fn slow_file_systems_are_sampled_for_a_while() {
+        let mut direct = DirectReading::new(16 << 20, 4);
+        let mut sample = direct.requested(0, key(0), &attr(1, FILE));
+        let mut sampled = Vec::new();
+        while let Some(Output::TimeRead { offset, bytes, .. }) = sample {
+            sampled.push((offset, bytes));
+            sample = direct.sampled(&key(0).0, Some(bytes / 20));
+        }
+        let kib = |offset: u64, bytes: u64| (offset << 10, bytes << 10);
+        assert_eq!(sampled, [kib(512, 256), kib(1792, 512), kib(4352, 1024), kib(9472, 2048)]);
+    }
+
+    #[test]
+    fn samples_take_half_of_a_file_at_most() {
+        for size in [17, 20, 40, 63, 64, 100, 5000].map(|mib: u64| mib << 20) {
+            let mut direct = DirectReading::new(16 << 20, 4);
+            let mut sample = direct.requested(0, key(0), &attr(1, size));
+            let (mut end, mut all) = (0, 0);
+            while let Some(Output::TimeRead { offset, bytes, .. }) = sample {
+                assert!(offset >= end, "{size}: they lie apart");
+                (end, all) = (offset + bytes, all + bytes);
+                sample = direct.sampled(&key(0).0, Some(1));
+            }
+            assert!(end <= size && all <= size / 2 && all >= (4 << 20) - FIRST_SAMPLE_BYTES, "{size}: {all}");
+        }
     }
 
     #[test]
     fn nodes_that_do_not_compare_count() {
-        let all = [100, 200, 400, 800];
-        assert!(compare(16, (4 << 20, 15), &all));
-        assert!(compare(64, (4 << 20, 15), &all), "a quarter of 2.5 GB/s");
-        assert!(!compare(512, (4 << 20, 15), &all), "a 32nd of it");
+        assert!(compare(16, (4 << 20, 15), 400, 7));
+        assert!(compare(64, (4 << 20, 15), 400, 7), "a quarter of 2.6 GB/s");
+        assert!(!compare(512, (4 << 20, 15), 400, 7), "a 32nd of it");
     }
 
     #[test]
     fn each_file_system_is_compared_once() {
         let mut direct = DirectReading::new(16 << 20, 4);
         assert!(direct.requested(0, key(0), &attr(1, 16 << 20)).is_none(), "a small file");
+        let path = |minor: u32| Path::new(alloc::format!("/sw/{minor}").as_bytes()).unwrap();
         for minor in 0..DEVICES_MAX as u32 {
-            let first = direct.requested(0, key(0), &attr(minor, FILE));
-            let expected = Output::TimeRead { path: key(0).0, offset: FILE / 8, bytes: SAMPLES[0] };
+            let first = direct.requested(0, (path(minor), Aspect::Block(0)), &attr(minor, FILE));
+            let expected = Output::TimeRead { path: path(minor), offset: 512 << 10, bytes: FIRST_SAMPLE_BYTES };
             assert_eq!(first, Some(expected));
             assert!(direct.requested(0, key(1), &attr(minor, FILE)).is_none());
+            assert_eq!(direct.announced(&path(minor), &attr(minor, FILE)), (false, None));
         }
         assert!(direct.requested(0, key(0), &attr(99, FILE)).is_none(), "too many");
-        assert!(direct.sampled(&key(0).0, &attr(1, FILE), None).is_none());
-        assert!(direct.sampled(&key(0).0, &attr(1, FILE), Some(1)).is_none(), "it is decided");
-        direct.sampled(&key(0).0, &attr(2, FILE), Some(100));
-        direct.sampled(&key(0).0, &attr(2, FILE), Some(200));
+        assert_eq!(direct.announced(&path(99), &attr(99, FILE)), (false, None));
+        assert!(direct.sampled(&path(1), None).is_none());
+        assert!(direct.sampled(&path(1), Some(1)).is_none(), "it is decided");
+        (0..SAMPLES_MAX).for_each(|_| drop(direct.sampled(&path(2), Some(100))));
         direct.received(&attr(2, 1000), 1000);
         direct.received(&attr(2, FILE), 8 << 20);
         assert!(direct.decide(100, |_| true));
         assert!(direct.covers(&attr(2, FILE)) && !direct.covers(&attr(2, 1)) && !direct.covers(&attr(3, FILE)));
-        let rates = Rates { file_bytes_min: 16 << 20, direct: (768 << 10) * 1000 / 300, trees: (8 << 20) / 100 };
+        let rates = Rates { file_bytes_min: 16 << 20, direct: (127 << 18) * 1000 / 700, trees: (8 << 20) / 100 };
         assert_eq!(direct.rates(), Some(rates));
         assert!(!direct.decide(200, |_| true), "told once");
+    }
+
+    #[test]
+    fn announced_comparisons_begin_without_a_request() {
+        let mut direct = DirectReading::new(16 << 20, 4);
+        let (is_new, sample) = direct.announced(&key(0).0, &attr(1, FILE));
+        assert!(is_new && sample.is_some());
+        while direct.sampled(&key(0).0, Some(100)).is_some() {}
+        assert!(!direct.decide(5000, |_| true), "nothing was requested");
+        assert!(direct.requested(5000, key(0), &attr(1, FILE)).is_none());
+        direct.received(&attr(1, FILE), 4 << 20);
+        assert!(direct.decide(5020, |_| true));
+        // A node that does not compare passes it on once.
+        let mut other = DirectReading::new(u64::MAX, 32);
+        assert_eq!(other.announced(&key(0).0, &attr(1, FILE)), (true, None));
+        assert_eq!(other.announced(&key(0).0, &attr(1, FILE)), (false, None));
+        assert!(other.requested(0, key(0), &attr(1, FILE)).is_none() && !other.covers(&attr(1, FILE)));
     }
 
     #[test]
@@ -280,8 +390,7 @@ mod tests {
         let mut direct = DirectReading::new(16 << 20, 4);
         let attr = attr(1, FILE);
         direct.requested(0, key(0), &attr);
-        direct.sampled(&key(0).0, &attr, Some(1000));
-        direct.sampled(&key(0).0, &attr, Some(2000));
+        while direct.sampled(&key(0).0, Some(16_000)).is_some() {}
         direct.received(&attr, 3 << 20);
         direct.decide(5, |_| false);
         direct.decide(1000, |_| false);

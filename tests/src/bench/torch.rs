@@ -81,7 +81,7 @@ pub(super) fn run(report: &mut Report) {
 }
 
 /// The directory of a Python environment with torch, made at the first use.
-pub(super) fn environment() -> Result<PathBuf, String> {
+pub(in crate::bench) fn environment() -> Result<PathBuf, String> {
     let venv = crate::workspace().join("target/bench/torch");
     let python = venv.join("bin/python3");
     let imports = || Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|o| o.status.success());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::options::Options;
+use crate::bench::torch::environment;
 use crate::pynamic::Plan;
 
 const PACKAGES: [&str; 5] = ["numpy", "scipy", "pandas", "mpich", "mpi4py"];
@@ -27,6 +28,31 @@ mv lib/python3*/site-packages packages
 find . -depth -type d -name tests -exec rm -r {} +
 PYTHONPATH=$directory/packages bin/python3 -c 'import numpy, scipy.stats, pandas, mpi4py.MPI, sys; assert sys.prefix == sys.argv[1]' "$directory"
 echo "$@" >complete
+"#;
+
+/// Of an environment with torch, an interpreter as above with what `import torch` reads alone.
+/// `PYTHON -c SCRIPT DIRECTORY`
+const TORCH: &str = r#"
+import importlib.util, os, shutil, sys, sysconfig
+opened, destination = set(), sys.argv[1]
+sys.addaudithook(lambda event, args: opened.add(args[0]) if event == 'open' and isinstance(args[0], str) else None)
+import torch
+with open('/proc/self/maps') as maps: opened.update(line.split(maxsplit=5)[5].rstrip() for line in maps if '/' in line)
+sources = [importlib.util.source_from_cache(path) for path in opened if path.endswith('.pyc')]
+standard, packages = sysconfig.get_path('stdlib'), sysconfig.get_path('purelib')
+# It is looked up, not opened.
+used = opened.union(sources, [os.path.join(packages, 'torch/bin/torch_shm_manager')])
+names = shutil.ignore_patterns('site-packages', 'dist-packages', 'test', 'config-*')
+shutil.rmtree(destination, ignore_errors=True)
+shutil.copytree(standard, os.path.join(destination, 'lib', os.path.basename(standard)), ignore=names)
+os.mkdir(os.path.join(destination, 'bin'))
+shutil.copy2(os.path.realpath(sys.executable), os.path.join(destination, 'bin/python3'))
+for path in used:
+    if os.path.commonpath([packages, os.path.abspath(path)]) == packages and os.path.isfile(path):
+        to = os.path.join(destination, 'packages', os.path.relpath(path, packages))
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.copy2(path, to)
+open(os.path.join(destination, 'complete'), 'w').close()
 "#;
 
 /// The software, in directories that are copied to the volume and into memory.
@@ -63,6 +89,9 @@ impl Software {
             pynamic.build(&libraries, Path::new(system))?;
             directories.push(libraries);
         }
+        if options.workloads.contains(&"torch") {
+            directories.push(torch(directory)?);
+        }
         Ok(Software { directories, checksum: pynamic.checksum(), pynamic })
     }
 
@@ -74,9 +103,29 @@ impl Software {
             "launch" => vec!["/bin/true".into()],
             "pynamic" => vec![python, driver(), self.pynamic.modules.to_string()],
             "pynamic-mpi" => vec![python, driver(), self.pynamic.modules.to_string(), "--mpi".into()],
+            "torch" => {
+                let [python, packages] = ["bin/python3", "packages"].map(|name| root.join("torch").join(name));
+                let script =
+                    format!("import sys; sys.path.insert(1, {:?}); import torch", packages.display().to_string());
+                vec![python.display().to_string(), "-c".into(), script]
+            }
             module => vec![python, "-c".into(), format!("import {module}")],
         }
     }
+}
+
+/// Makes the directory of torch below `directory`, unless it is there.
+fn torch(directory: &Path) -> Result<PathBuf, String> {
+    let torch = directory.join("torch");
+    if !torch.join("complete").exists() {
+        println!("copying what torch reads to {}", torch.display());
+        let mut command = Command::new(environment()?.join("bin/python3"));
+        let output = command.args(["-c", TORCH]).arg(&torch).output().map_err(|e| format!("python3: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("{}: {}", torch.display(), String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    Ok(torch)
 }
 
 /// The variables of all programs, when what is needed lies below `root`.

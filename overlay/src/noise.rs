@@ -13,7 +13,7 @@ use snow::{Builder, HandshakeState};
 use thiserror::Error;
 
 use crate::buffer::Buffer;
-use crate::records::{LENGTH_BYTES, RECORD_BYTES_MAX, Records, TAG_BYTES};
+use crate::records::{Altered, LENGTH_BYTES, RECORD_BYTES_MAX, Records, TAG_BYTES};
 use crate::session::{LinkProtection, SessionId, SessionKey};
 
 /// The accepted patterns, by cipher. The initiator chooses the first one if its processor has AES instructions,
@@ -125,14 +125,14 @@ impl Noise {
         let record = &record[LENGTH_BYTES..];
         match std::mem::replace(self, Noise::Broken) {
             Noise::Expecting(terms) => {
-                *self = Noise::Transport(Records::new(answer(&terms, record, out)?, terms.protection)?);
+                *self = transport(answer(&terms, record, out)?, terms.protection)?;
             }
             Noise::Handshake(mut state, protection) => {
                 state.read_message(record, &mut [0; HANDSHAKE_BYTES_MAX]).map_err(|_| NoiseError::Refused)?;
-                *self = Noise::Transport(Records::new(*state, protection)?);
+                *self = transport(*state, protection)?;
             }
             Noise::Transport(mut records) => {
-                records.receive(record, plain)?;
+                records.receive(record, plain).map_err(|Altered| NoiseError::Altered)?;
                 *self = Noise::Transport(records);
             }
             Noise::Silent | Noise::Broken => return Err(NoiseError::Altered),
@@ -143,7 +143,7 @@ impl Noise {
     /// Appends `plain` to `out` as records.
     pub(crate) fn send(&mut self, plain: &[u8], out: &mut Buffer) -> Result<(), NoiseError> {
         let Noise::Transport(records) = self else { return Err(NoiseError::Refused) };
-        records.send(plain, out)
+        records.send(plain, out).map_err(|Altered| NoiseError::Altered)
     }
 }
 
@@ -173,6 +173,10 @@ fn read_first(pattern: &str, terms: &Terms, first: &[u8]) -> Result<Option<Hands
     let mut state = handshake_state(pattern, terms, |builder| builder.build_responder())?;
     let is_read = state.read_message(first, &mut [0; HANDSHAKE_BYTES_MAX]).is_ok();
     Ok(is_read.then_some(state))
+}
+
+fn transport(state: HandshakeState, protection: LinkProtection) -> Result<Noise, NoiseError> {
+    Records::new(state, protection).map(Noise::Transport).map_err(|_| NoiseError::Refused)
 }
 
 /// Returns true if the processor has instructions for AES and GCM. In software, AES-GCM is several times slower than
@@ -351,10 +355,7 @@ mod tests {
             assert!(error.to_string().starts_with(&expected), "{error}");
             let strange = [terms(9, 2, responder), terms(1, 3, responder)];
             let refused = strange.map(|theirs| pair(&terms(1, 2, initiator), &theirs));
-            assert!(
-                refused.iter().all(|it| matches!(it, Err(NoiseError::Refused))),
-                "without the key, nothing is told"
-            );
+            assert!(refused.iter().all(|it| matches!(it, Err(NoiseError::Refused))), "it takes the key to be named");
         }
     }
 

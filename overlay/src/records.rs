@@ -5,11 +5,12 @@
 //! its number in its direction, and its length, both big-endian. The two directions have different keys. They are
 //! derived from those that would encrypt, which are then used for nothing else.
 
+use snow::error::StateProblem;
 use snow::{HandshakeState, TransportState};
+use thiserror::Error;
 use zeroize::Zeroize;
 
 use crate::buffer::Buffer;
-use crate::noise::NoiseError;
 use crate::session::LinkProtection;
 
 /// Bytes of a record's length.
@@ -26,6 +27,11 @@ pub(crate) const READABLE_BYTES_MAX: usize = 48 << 10;
 /// The purposes of the derived keys.
 const FROM_INITIATOR: &str = "headwater 2026-11-27 tags of a link's records, from the initiator to the responder";
 const FROM_RESPONDER: &str = "headwater 2026-11-27 tags of a link's records, from the responder to the initiator";
+
+/// A record is not what the other end sent next, or no record can follow.
+#[derive(Debug, Error)]
+#[error("a record was altered")]
+pub(crate) struct Altered;
 
 /// Both directions of a stream of records.
 pub(crate) enum Records {
@@ -44,13 +50,12 @@ pub(crate) struct Direction {
 
 impl Records {
     /// Creates the records that follow a complete handshake.
-    pub(crate) fn new(mut state: HandshakeState, protection: LinkProtection) -> Result<Records, NoiseError> {
+    pub(crate) fn new(mut state: HandshakeState, protection: LinkProtection) -> Result<Records, snow::Error> {
         if protection == LinkProtection::Encrypt {
-            let state = state.into_transport_mode().map_err(|_| NoiseError::Refused)?;
-            return Ok(Records::Encrypted(Box::new(state)));
+            return Ok(Records::Encrypted(Box::new(state.into_transport_mode()?)));
         }
         if !state.is_handshake_finished() {
-            return Err(NoiseError::Refused);
+            return Err(StateProblem::HandshakeNotFinished.into());
         }
         let (mut first, mut second) = state.dangerously_get_raw_split();
         let [sending, receiving] = match state.is_initiator() {
@@ -63,18 +68,18 @@ impl Records {
     }
 
     /// Checks the record after its length, and appends its content to `plain`.
-    pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Buffer) -> Result<(), NoiseError> {
+    pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Buffer) -> Result<(), Altered> {
         match self {
             Records::Encrypted(state) => {
                 let room = plain.room(record.len());
-                let bytes = state.read_message(record, room).map_err(|_| NoiseError::Altered)?;
+                let bytes = state.read_message(record, room).map_err(|_| Altered)?;
                 plain.filled(bytes);
             }
             Records::Readable { receiving, .. } => {
-                let (content, tag) = record.split_last_chunk().ok_or(NoiseError::Altered)?;
+                let (content, tag) = record.split_last_chunk().ok_or(Altered)?;
                 // This comparison takes the same time whatever differs.
                 if receiving.tag(content)? != padded(tag) {
-                    return Err(NoiseError::Altered);
+                    return Err(Altered);
                 }
                 plain.put(content);
             }
@@ -83,7 +88,7 @@ impl Records {
     }
 
     /// Appends `plain` to `out` as records.
-    pub(crate) fn send(&mut self, plain: &[u8], out: &mut Buffer) -> Result<(), NoiseError> {
+    pub(crate) fn send(&mut self, plain: &[u8], out: &mut Buffer) -> Result<(), Altered> {
         let bytes_max = match self {
             Records::Encrypted(_) => ENCRYPTED_BYTES_MAX,
             Records::Readable { .. } => READABLE_BYTES_MAX,
@@ -93,7 +98,7 @@ impl Records {
             match self {
                 Records::Encrypted(state) => {
                     let room = out.room(content.len() + TAG_BYTES);
-                    let bytes = state.write_message(content, room).map_err(|_| NoiseError::Altered)?;
+                    let bytes = state.write_message(content, room).map_err(|_| Altered)?;
                     out.filled(bytes);
                 }
                 Records::Readable { sending, .. } => {
@@ -113,11 +118,11 @@ impl Direction {
     }
 
     /// Returns the tag of the next record, followed by zeros.
-    fn tag(&mut self, content: &[u8]) -> Result<blake3::Hash, NoiseError> {
+    fn tag(&mut self, content: &[u8]) -> Result<blake3::Hash, Altered> {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         // The content comes first: BLAKE3 is faster if it begins with whole KiB.
         hasher.update(content).update(&self.number.to_be_bytes()).update(&record_length(content));
-        self.number = self.number.checked_add(1).ok_or(NoiseError::Altered)?;
+        self.number = self.number.checked_add(1).ok_or(Altered)?;
         let tag = hasher.finalize().as_bytes().first_chunk().copied();
         Ok(padded(&tag.unwrap_or_default()))
     }

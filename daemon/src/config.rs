@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_mount::MountConfig;
-use headwater_overlay::{Fabric, SessionId, SessionKey};
+use headwater_overlay::{Fabric, LinkProtection, SessionId, SessionKey};
 use headwater_proto::{COMPARING_NODES_MAX, Limits, Policy, Rank};
 use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
@@ -95,6 +95,9 @@ pub struct Config {
     /// Links use libfabric if both ends have it.
     #[serde(default)]
     pub fabric: Option<Fabric>,
+    /// How links are protected, the same on all nodes.
+    #[serde(default)]
+    pub link_protection: LinkProtection,
 }
 
 /// Where content is kept for later sessions.
@@ -335,6 +338,7 @@ pub(crate) mod tests {
             record_to: None,
             numa_replicas: None,
             fabric: None,
+            link_protection: LinkProtection::Encrypt,
         }
     }
 

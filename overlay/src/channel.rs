@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::buffer::Buffer;
 use crate::noise::{Noise, NoiseError};
-use crate::session::{SessionId, SessionKey};
+use crate::session::{LinkProtection, SessionId, SessionKey};
 
 /// The longest line, in bytes: the addresses of a hundred thousand nodes.
 pub const LINE_BYTES_MAX: usize = 8 << 20;
@@ -66,13 +66,13 @@ impl Channel {
     /// There is no cryptography.
     pub fn connect(stream: TcpStream, session: SessionId, key: &SessionKey) -> Result<Channel, ChannelError> {
         let mut sending = Buffer::default();
-        let noise = Noise::initiator(session, key, &mut sending)?;
+        let noise = Noise::initiator(session, key, LinkProtection::Encrypt, &mut sending)?;
         Ok(Channel::new(stream, noise, sending, true))
     }
 
     /// Creates the end that was connected to.
     pub fn accept(stream: TcpStream, session: SessionId, key: &SessionKey) -> Channel {
-        Channel::new(stream, Noise::responder(session, key), Buffer::default(), false)
+        Channel::new(stream, Noise::responder(session, key, LinkProtection::Encrypt), Buffer::default(), false)
     }
 
     fn new(stream: TcpStream, noise: Noise, sending: Buffer, connects: bool) -> Channel {

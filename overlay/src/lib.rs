@@ -1,4 +1,4 @@
-//! The links between nodes: encrypted connections over TCP or libfabric, and the content that travels on them.
+//! The links between nodes: protected connections over TCP or libfabric, and the content that travels on them.
 
 mod addresses;
 mod buffer;
@@ -10,6 +10,7 @@ mod dialling;
 mod link;
 mod links;
 mod noise;
+mod records;
 mod refusals;
 mod session;
 mod shared;
@@ -27,5 +28,5 @@ pub use content_out::ContentOut;
 pub use link::{Identity, Traffic};
 pub use links::{LinkEvent, Links, Next};
 pub use noise::has_aes;
-pub use session::{Fabric, NotHexadecimal, SessionId, SessionKey};
+pub use session::{Fabric, LinkProtection, NoLinkProtection, NotHexadecimal, SessionId, SessionKey};
 pub use transfers::{Arrival, ArrivalError, Transfers, store_all};

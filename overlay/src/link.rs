@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::buffer::Buffer;
 use crate::content_out::ContentOut;
 use crate::noise::{Noise, NoiseError};
-use crate::session::{SessionId, SessionKey};
+use crate::session::{LinkProtection, SessionId, SessionKey};
 use crate::shared::Shared;
 use crate::stream::Stream;
 
@@ -44,6 +44,8 @@ pub struct Identity {
     pub session: SessionId,
     /// The key that peers must know.
     pub key: SessionKey,
+    /// How links are protected; the peers' must be the same.
+    pub protection: LinkProtection,
 }
 
 /// A queued item.
@@ -179,7 +181,7 @@ impl Link {
 
     /// Creates a link on a connection that a peer has made.
     pub(crate) fn accept(stream: impl Into<Stream>, identity: &Identity, now: Time) -> Link {
-        Link::new(stream.into(), Noise::responder(identity.session, &identity.key), now)
+        Link::new(stream.into(), Noise::responder(identity.session, &identity.key, identity.protection), now)
     }
 
     fn new(stream: Stream, noise: Noise, now: Time) -> Link {
@@ -330,7 +332,7 @@ impl Link {
     pub(crate) fn connected(&mut self, identity: &Identity) -> Result<(), LinkError> {
         if self.is_connecting && self.stream.is_connected()? {
             self.is_connecting = false;
-            self.noise = Noise::initiator(identity.session, &identity.key, &mut self.sending)?;
+            self.noise = Noise::initiator(identity.session, &identity.key, identity.protection, &mut self.sending)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! A session's identity and key, and its use of libfabric.
+//! A session's identity and key, the protection of its links, and its use of libfabric.
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -17,6 +18,17 @@ pub struct SessionId(pub u128);
 #[serde(try_from = "String", into = "String")]
 pub struct SessionKey(pub [u8; 32]);
 
+/// How links protect what they carry. The handshake is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkProtection {
+    /// Others can neither read nor change it.
+    #[default]
+    Encrypt,
+    /// Others can read it and can't change it.
+    Authenticate,
+}
+
 /// How links use libfabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fabric {
@@ -26,11 +38,43 @@ pub struct Fabric {
     pub provider: Option<String>,
 }
 
+/// Text that names no protection of links.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("write encrypt or authenticate")]
+pub struct NoLinkProtection;
+
 /// Text that does not consist of this many hexadecimal digits.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("expected {digits} hexadecimal digits")]
 pub struct NotHexadecimal {
     digits: usize,
+}
+
+impl LinkProtection {
+    /// All of them.
+    pub const ALL: [LinkProtection; 2] = [LinkProtection::Encrypt, LinkProtection::Authenticate];
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkProtection::Encrypt => "encrypt",
+            LinkProtection::Authenticate => "authenticate",
+        }
+    }
+}
+
+impl fmt::Display for LinkProtection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LinkProtection {
+    type Err = NoLinkProtection;
+
+    fn from_str(text: &str) -> Result<LinkProtection, NoLinkProtection> {
+        LinkProtection::ALL.into_iter().find(|protection| protection.name() == text).ok_or(NoLinkProtection)
+    }
 }
 
 impl Drop for SessionKey {
@@ -97,6 +141,15 @@ fn from_hexadecimal<const N: usize>(digits: &str) -> Result<[u8; N], NotHexadeci
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn protections_have_names() {
+        for protection in LinkProtection::ALL {
+            assert_eq!(protection.to_string().parse(), Ok(protection));
+            assert_eq!(serde_json::to_string(&protection).unwrap(), format!("\"{protection}\""));
+        }
+        assert_eq!("none".parse::<LinkProtection>(), Err(NoLinkProtection));
+    }
 
     #[test]
     fn only_hexadecimal_digits_are_taken() {

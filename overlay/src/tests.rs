@@ -14,8 +14,8 @@ use crate::buffer::Buffer;
 use crate::content_out::ContentOut;
 use crate::link::{Identity, Outgoing};
 use crate::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
-use crate::noise::Noise;
-use crate::session::{SessionId, SessionKey};
+use crate::noise::{Noise, NoiseError};
+use crate::session::{LinkProtection, SessionId, SessionKey};
 use crate::shared::Sharing;
 
 fn forest(ranks: u32) -> Forest {
@@ -23,8 +23,8 @@ fn forest(ranks: u32) -> Forest {
 }
 
 /// The parent of ranks 1 and 2 of three.
-fn identity() -> Identity {
-    Identity { rank: Rank(0), forest: forest(3), session: SessionId(1), key: SessionKey([1; 32]) }
+fn identity(protection: LinkProtection) -> Identity {
+    Identity { rank: Rank(0), forest: forest(3), session: SessionId(1), key: SessionKey([1; 32]), protection }
 }
 
 fn hello(rank: u32) -> Message {
@@ -43,28 +43,37 @@ fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
 
 /// A link and the other end of its connection, after the handshake.
 struct Pair {
+    identity: Identity,
     link: Link,
     peer: TcpStream,
     noise: Noise,
 }
 
 impl Pair {
-    fn new() -> Pair {
+    fn new(protection: LinkProtection) -> Pair {
+        let mut pair = Pair::begun(protection, protection);
+        let mut plain = Buffer::default();
+        while !pair.noise.is_ready() {
+            assert!(pair.link.receive(&pair.identity, 0).unwrap().is_none());
+            flush(&mut pair.link);
+            read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+        }
+        pair
+    }
+
+    /// Connects a peer, which sends the handshake's first record, to a link.
+    fn begun(protection: LinkProtection, others: LinkProtection) -> Pair {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let (accepted, _) = listener.accept().unwrap();
         accepted.set_nonblocking(true).unwrap();
-        let mut link = Link::accept(mio::net::TcpStream::from_std(accepted), &identity(), 0);
-        let (mut out, mut plain) = (Buffer::default(), Buffer::default());
-        let mut noise = Noise::initiator(SessionId(1), &SessionKey([1; 32]), &mut out).unwrap();
+        let identity = identity(protection);
+        let link = Link::accept(mio::net::TcpStream::from_std(accepted), &identity, 0);
+        let mut out = Buffer::default();
+        let noise = Noise::initiator(identity.session, &identity.key, others, &mut out).unwrap();
         peer.write_all(out.data()).unwrap();
-        while !noise.is_ready() {
-            assert!(link.receive(&identity(), 0).unwrap().is_none());
-            flush(&mut link);
-            read_record(&mut peer, &mut noise, &mut plain);
-        }
-        Pair { link, peer, noise }
+        Pair { identity, link, peer, noise }
     }
 
     fn send(&mut self, plain: &[u8]) {
@@ -76,7 +85,7 @@ impl Pair {
     /// Returns what the link has received from the peer.
     fn receive(&mut self) -> Result<Received, LinkError> {
         loop {
-            if let Some(received) = self.link.receive(&identity(), 0)? {
+            if let Some(received) = self.link.receive(&self.identity, 0)? {
                 return Ok(received);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -90,8 +99,8 @@ impl Pair {
         }
     }
 
-    fn greeted() -> Pair {
-        let mut pair = Pair::new();
+    fn greeted(protection: LinkProtection) -> Pair {
+        let mut pair = Pair::new(protection);
         pair.send(&frame(&hello(2), b""));
         assert!(matches!(pair.receive(), Ok(Received::Up(Peer::Child(Rank(2)), None))));
         pair
@@ -141,15 +150,17 @@ fn greetings_are_checked() {
         (hello_by(VERSION, 1, 1, 4), "another topology"),
         (answering, "the dialling end must be the child"),
     ] {
-        let mut pair = Pair::new();
-        pair.send(&frame(&message, b""));
-        assert!(matches!(pair.error(), LinkError::Hello(reason) if reason == why), "{message:?}");
+        for protection in LinkProtection::ALL {
+            let mut pair = Pair::new(protection);
+            pair.send(&frame(&message, b""));
+            assert!(matches!(pair.error(), LinkError::Hello(reason) if reason == why), "{message:?}");
+        }
     }
 }
 
 #[test]
 fn a_peer_of_another_version_is_named() {
-    let mut pair = Pair::new();
+    let mut pair = Pair::new(LinkProtection::Encrypt);
     // Only the beginning of its greeting is understood.
     let mut greeting = hello_by(VERSION + 1, 1, 1, 3).encode();
     greeting.extend([0xff; 9]);
@@ -163,20 +174,58 @@ fn a_peer_of_another_version_is_named() {
 }
 
 #[test]
+fn a_peer_of_another_protection_is_named_and_gets_no_answer() {
+    let [ours, theirs] = LinkProtection::ALL;
+    for (ours, theirs) in [(ours, theirs), (theirs, ours)] {
+        let mut pair = Pair::begun(ours, theirs);
+        let error = pair.error();
+        let expected = format!(
+            "the peer has --link-protection {theirs}, and this node {ours}: start all nodes of the session with the same"
+        );
+        assert_eq!((error.kind(), error.to_string()), ("another protection", expected));
+        drop(pair.link);
+        let mut answer = Vec::new();
+        pair.peer.read_to_end(&mut answer).unwrap();
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+}
+
+#[test]
+fn altered_and_repeated_records_end_the_link() {
+    for protection in LinkProtection::ALL {
+        for at in [2, 9, 30] {
+            let (mut pair, mut out) = (Pair::greeted(protection), Buffer::default());
+            pair.noise.send(&frame(&Message::Alive, &[0; 9]), &mut out).unwrap();
+            let mut record = out.data().to_vec();
+            record[at] ^= 0x80;
+            pair.peer.write_all(&record).unwrap();
+            assert!(matches!(pair.error(), LinkError::Noise(NoiseError::Altered)), "{protection}, {at}");
+        }
+        let (mut pair, mut out) = (Pair::greeted(protection), Buffer::default());
+        pair.noise.send(&frame(&Message::Alive, b""), &mut out).unwrap();
+        pair.peer.write_all(&out.data().repeat(2)).unwrap();
+        assert!(matches!(pair.receive(), Ok(Received::Message(_, Message::Alive, _))));
+        assert!(matches!(pair.error(), LinkError::Noise(NoiseError::Altered)), "{protection}, repeated");
+    }
+}
+
+#[test]
 fn frames_are_bounded() {
-    let mut pair = Pair::greeted();
-    pair.send(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
-    assert!(matches!(pair.error(), LinkError::FrameLength(bytes) if bytes == FRAME_BYTES_MAX + 1));
+    for protection in LinkProtection::ALL {
+        let mut pair = Pair::greeted(protection);
+        pair.send(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
+        assert!(matches!(pair.error(), LinkError::FrameLength(bytes) if bytes == FRAME_BYTES_MAX + 1));
+    }
 }
 
 #[test]
 fn frames_must_be_messages() {
     for body in [&[250u8, 1, 2][..], &[]] {
-        let mut pair = Pair::greeted();
+        let mut pair = Pair::greeted(LinkProtection::Encrypt);
         pair.send(&[&(body.len() as u32).to_le_bytes()[..], body].concat());
         assert!(matches!(pair.error(), LinkError::Wire(_)), "{body:?}");
     }
-    let mut pair = Pair::greeted();
+    let mut pair = Pair::greeted(LinkProtection::Encrypt);
     let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 4 };
     pair.send(&frame(&chunk, b"abc"));
     assert!(matches!(pair.error(), LinkError::Wire(_)), "a chunk lacks bytes");
@@ -184,49 +233,55 @@ fn frames_must_be_messages() {
 
 #[test]
 fn a_frame_that_breaks_off_is_no_message() {
-    let mut pair = Pair::greeted();
-    let whole = frame(&Message::Alive, b"");
-    pair.send(&whole[..whole.len() - 1]);
-    pair.peer.shutdown(Shutdown::Write).unwrap();
-    assert!(matches!(pair.error(), LinkError::Closed));
+    for protection in LinkProtection::ALL {
+        let mut pair = Pair::greeted(protection);
+        let whole = frame(&Message::Alive, b"");
+        pair.send(&whole[..whole.len() - 1]);
+        pair.peer.shutdown(Shutdown::Write).unwrap();
+        assert!(matches!(pair.error(), LinkError::Closed));
+    }
 }
 
 #[test]
 fn chunks_arrive_with_their_bytes() {
-    let mut pair = Pair::greeted();
-    let content: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
-    let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 100_000 };
-    pair.send(&frame(&Message::Alive, b""));
-    pair.send(&frame(&chunk, &content));
-    assert!(matches!(pair.receive(), Ok(Received::Message(Peer::Child(Rank(2)), Message::Alive, _))));
-    let Ok(Received::Message(_, message, range)) = pair.receive() else { panic!("no chunk") };
-    assert_eq!(message, chunk);
-    assert!(pair.link.content(range) == content);
+    for protection in LinkProtection::ALL {
+        let mut pair = Pair::greeted(protection);
+        let content: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 100_000 };
+        pair.send(&frame(&Message::Alive, b""));
+        pair.send(&frame(&chunk, &content));
+        assert!(matches!(pair.receive(), Ok(Received::Message(Peer::Child(Rank(2)), Message::Alive, _))));
+        let Ok(Received::Message(_, message, range)) = pair.receive() else { panic!("no chunk") };
+        assert_eq!(message, chunk);
+        assert!(pair.link.content(range) == content);
+    }
 }
 
 #[test]
 fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
-    let mut pair = Pair::greeted();
-    let bytes = 128 << 10;
-    let count = 160;
-    for number in 0..count {
-        let chunk = chunk_out(number * u64::from(bytes), bytes);
-        let shared = Sharing::default().of(&chunk);
-        pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
-    }
-    let sent = flush(&mut pair.link);
-    assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");
-    assert!(pair.link.buffered() < 1 << 20, "{} bytes are buffered for a slow peer", pair.link.buffered());
-    let (mut plain, mut more) = (Buffer::default(), 0);
-    while more == 0 {
-        read_record(&mut pair.peer, &mut pair.noise, &mut plain);
-        more = flush(&mut pair.link);
+    for protection in LinkProtection::ALL {
+        let mut pair = Pair::greeted(protection);
+        let bytes = 128 << 10;
+        let count = 160;
+        for number in 0..count {
+            let chunk = chunk_out(number * u64::from(bytes), bytes);
+            let shared = Sharing::default().of(&chunk);
+            pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
+        }
+        let sent = flush(&mut pair.link);
+        assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");
+        assert!(pair.link.buffered() < 1 << 20, "{} bytes are buffered for a slow peer", pair.link.buffered());
+        let (mut plain, mut more) = (Buffer::default(), 0);
+        while more == 0 {
+            read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+            more = flush(&mut pair.link);
+        }
     }
 }
 
 #[test]
 fn short_content_that_has_gone_is_declined() {
-    let mut pair = Pair::greeted();
+    let mut pair = Pair::greeted(LinkProtection::Encrypt);
     let path = Path::new(b"/f").unwrap();
     let head = FileHead { attr: Attr { size: 9, ..Attr::default() }, format: 0, ranges: [(0, 9)].into(), whole: true };
     let (aspect, digest) = (Aspect::Whole, Digest([7; 32]));
@@ -251,26 +306,28 @@ fn short_content_that_has_gone_is_declined() {
 
 #[test]
 fn signs_of_life_go_before_what_waits() {
-    let mut pair = Pair::greeted();
-    let chunk = chunk_out(0, 9);
-    let shared = Sharing::default().of(&chunk);
-    pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
-    pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
-    let mut scratch = Buffer::default();
-    scratch.put(b"what another link has left");
-    let read = |_: &ContentOut, _: &mut [u8]| Ok(());
-    assert_eq!(pair.link.flush(0, &mut Traffic::default(), &mut scratch, &read).unwrap(), 1);
-    let (mut greeting, mut plain) = (Buffer::default(), Buffer::default());
-    read_record(&mut pair.peer, &mut pair.noise, &mut greeting);
-    let (message, _) = Message::decode(&greeting.data()[4..]).unwrap();
-    assert!(matches!(message, Message::Hello { .. }));
-    read_record(&mut pair.peer, &mut pair.noise, &mut plain);
-    assert!(plain.data().starts_with(&frame(&Message::Alive, b"")));
+    for protection in LinkProtection::ALL {
+        let mut pair = Pair::greeted(protection);
+        let chunk = chunk_out(0, 9);
+        let shared = Sharing::default().of(&chunk);
+        pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
+        pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
+        let mut scratch = Buffer::default();
+        scratch.put(b"what another link has left");
+        let read = |_: &ContentOut, _: &mut [u8]| Ok(());
+        assert_eq!(pair.link.flush(0, &mut Traffic::default(), &mut scratch, &read).unwrap(), 1);
+        let (mut greeting, mut plain) = (Buffer::default(), Buffer::default());
+        read_record(&mut pair.peer, &mut pair.noise, &mut greeting);
+        let (message, _) = Message::decode(&greeting.data()[4..]).unwrap();
+        assert!(matches!(message, Message::Hello { .. }));
+        read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+        assert!(plain.data().starts_with(&frame(&Message::Alive, b"")));
+    }
 }
 
 #[test]
 fn a_peer_that_takes_nothing_is_given_up() {
-    let mut pair = Pair::greeted();
+    let mut pair = Pair::greeted(LinkProtection::Encrypt);
     for _ in 0..QUEUE_MAX {
         pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, ensure};
-use headwater_daemon::Policy;
+use headwater_daemon::{LinkProtection, Policy};
 use headwater_supervisor::{MountVia, Via};
 
 use crate::mount::options::MountOptions;
@@ -67,6 +67,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         preload: None,
         records: Records::None,
         fabric: None,
+        link_protection: LinkProtection::Encrypt,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
         let directory = node_mount_point(&mount_point, node, options.nodes);

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
+use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueHint};
-use headwater_daemon::Policy;
+use headwater_daemon::{LinkProtection, Policy};
 
 use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::store::{OpeningOptions, StoreOptions};
@@ -181,6 +181,12 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "HOW", env = "HEADWATER_TRANSPORT", default_value = "tcp", help_heading = OVERLAY)]
     pub transport: Transport,
 
+    /// What nodes do to what they send each other: encrypt, or authenticate: others on the network can read files, names
+    /// and requests, and can't change them
+    #[arg(long, value_name = "HOW", env = "HEADWATER_LINK_PROTECTION", default_value = "encrypt",
+          value_parser = link_protections(), hide_possible_values = true, help_heading = OVERLAY)]
+    pub link_protection: LinkProtection,
+
     /// Report each step on standard error
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
     pub verbose: bool,
@@ -234,6 +240,12 @@ impl ServiceOptions {
             _ => Policy::Adaptive,
         }
     }
+}
+
+/// Returns the parser of `--link-protection`.
+fn link_protections() -> impl TypedValueParser<Value = LinkProtection> {
+    let names = LinkProtection::ALL.map(LinkProtection::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<LinkProtection>())
 }
 
 /// Returns the option of these that comes last on the command line.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{CacheOptions, Fabric, Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{CacheOptions, Fabric, LinkProtection, Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,9 @@ pub struct Service {
     pub ports: Option<Ports>,
     /// libfabric for the links between daemons, where it works.
     pub fabric: Option<Fabric>,
+    /// How these links are protected.
+    #[serde(default)]
+    pub link_protection: LinkProtection,
     /// Options of the I/O library, if it is used.
     #[serde(default)]
     pub io: Option<IoOptions>,
@@ -222,6 +225,7 @@ mod tests {
             records: Records::None,
             ports: None,
             fabric: None,
+            link_protection: LinkProtection::Authenticate,
             io: None,
             verbose: false,
         };

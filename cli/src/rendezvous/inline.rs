@@ -163,6 +163,7 @@ fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headwater_daemon::LinkProtection;
     use std::path::Path;
 
     #[test]
@@ -170,6 +171,8 @@ mod tests {
         let options = parse("shared=/a:/b,via=audit,via=namespace,verbose,,map=/x=/y,map=/z=/w").unwrap().service;
         let carried = parse("transport=libfabric:verbs;ofi_rxm").unwrap().service.transport;
         assert_eq!(carried.to_string(), "libfabric:verbs;ofi_rxm");
+        let readable = parse("link-protection=authenticate").unwrap().service.link_protection;
+        assert_eq!((readable, options.link_protection), (LinkProtection::Authenticate, LinkProtection::Encrypt));
         assert_eq!(options.shared, [Path::new("/a"), Path::new("/b")]);
         assert_eq!((options.via, options.verbose, options.map.len()), (Via::Namespace, true, 2));
         assert!(!parse("").unwrap().service.verbose);
@@ -177,8 +180,13 @@ mod tests {
 
     #[test]
     fn wrong_options_are_named() {
-        for (list, part) in [("shraed=/a", "--shraed"), ("via=air", "air"), ("store-max=much", "much"), ("--x", "--x")]
-        {
+        for (list, part) in [
+            ("shraed=/a", "--shraed"),
+            ("link-protection=none", "none"),
+            ("via=air", "air"),
+            ("store-max=much", "much"),
+            ("--x", "--x"),
+        ] {
             let error = parse(list).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }

@@ -121,6 +121,7 @@ pub fn service(
         records: Records::None,
         ports: options.ports,
         fabric,
+        link_protection: options.link_protection,
         io: io
             .filter(|io| io.is_wanted())
             .map(|io| io.absolute(&working_directory(), &|path| paths::on_nodes(&options.map, path))),

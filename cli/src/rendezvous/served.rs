@@ -125,6 +125,7 @@ impl Attempt<'_> {
             preload: service.preload.as_ref(),
             records: service.records,
             fabric: service.fabric.clone(),
+            link_protection: service.link_protection,
             is_detached: false,
         };
         let rank =

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::{CacheOptions, Config, Fabric, Policy, Preload, Report, SessionId};
+use headwater_daemon::{CacheOptions, Config, Fabric, LinkProtection, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_store::layout::NodeDir;
 use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
@@ -69,6 +69,8 @@ pub struct Settings<'a> {
     pub records: Records,
     /// libfabric for their links, where it works.
     pub fabric: Option<Fabric>,
+    /// How their links are protected.
+    pub link_protection: LinkProtection,
     /// Whether they outlive this process: see [`Daemons::detach`].
     pub is_detached: bool,
 }
@@ -155,6 +157,7 @@ impl Settings<'_> {
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
+            link_protection: self.link_protection,
         }
     }
 }

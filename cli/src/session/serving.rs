@@ -149,6 +149,7 @@ impl ServiceRequest<'_> {
             preload: self.preload,
             records: self.records,
             fabric,
+            link_protection: options.service.link_protection,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
 use anyhow::{Context, Result, ensure};
 use headwater_abi::hash;
-use headwater_daemon::{Branching, Config, Policy, SessionId, SessionKey, Shape};
+use headwater_daemon::{Branching, Config, LinkProtection, Policy, SessionId, SessionKey, Shape};
 use headwater_topology::hosts::Hostlist;
 
 use super::key;
@@ -129,6 +129,7 @@ impl Site {
             record_to: None,
             numa_replicas: None,
             fabric: None,
+            link_protection: LinkProtection::Encrypt,
         }
     }
 

@@ -122,8 +122,13 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
 
 /// Creates the links, which are accepted by `listener` or dialled.
 fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Result<Links> {
-    let identity =
-        Identity { rank: Rank(config.rank), forest: config.forest(), session: config.session, key: config.key.clone() };
+    let identity = Identity {
+        rank: Rank(config.rank),
+        forest: config.forest(),
+        session: config.session,
+        key: config.key.clone(),
+        protection: config.link_protection,
+    };
     listener.set_nonblocking(true)?;
     let listener = mio::net::TcpListener::from_std(listener);
     let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use headwater_abi::client::Status;
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
+use headwater_daemon::LinkProtection;
 
 use crate::peer::{
     Secrets, TRUE, answer, connect, first_record, frame, hello, hello_by, parents_hello, rest, shake_hands,
@@ -15,8 +16,12 @@ use crate::support::{SESSION, eventually};
 
 /// The root of five ranks: ranks 1 to 3 are its children, 4 is a child of 1.
 fn root() -> Session {
+    root_by(LinkProtection::Encrypt)
+}
+
+fn root_by(protection: LinkProtection) -> Session {
     let mut session = Session::prepare(5);
-    session.start(1, |_| ());
+    session.start(1, |config| config.link_protection = protection);
     session
 }
 
@@ -46,6 +51,26 @@ fn a_peer_without_a_secret_is_refused_and_reported_once() {
     }
     assert_eq!(session.nodes[0].logged("does not know the session's key"), 1, "{}", session.nodes[0].log());
     assert_eq!(session.ask(0, 0), Some(Status::Done));
+}
+
+#[test]
+fn a_peer_of_another_protection_is_refused_and_reported_once() {
+    for ours in LinkProtection::ALL {
+        let session = root_by(ours);
+        for protection in LinkProtection::ALL {
+            for cipher in ["AESGCM", "ChaChaPoly"] {
+                let peer = shake_hands(session.address(0), &Secrets { cipher, protection, ..TRUE });
+                assert_eq!(peer.is_some(), ours == protection, "{protection} to {ours}");
+                let unauthenticated = Secrets { cipher, protection, key: [8; 32], ..TRUE };
+                assert!(shake_hands(session.address(0), &unauthenticated).is_none());
+            }
+        }
+        let (node, theirs) =
+            (&session.nodes[0], LinkProtection::ALL.into_iter().find(|&theirs| theirs != ours).unwrap());
+        assert_eq!(node.logged(&format!("has --link-protection {theirs}, and this node {ours}")), 1, "{}", node.log());
+        assert_eq!(node.logged("does not know the session's key"), 1, "{}", node.log());
+        assert_eq!(session.ask(0, 0), Some(Status::Done));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use headwater_abi::wire::{Message, RELEASE, VERSION};
-use headwater_daemon::{Branching, Forest, Shape};
+use headwater_daemon::{Branching, Forest, LinkProtection, Shape};
 use snow::{Builder, HandshakeState, TransportState};
 
 use crate::support::{KEY, SESSION, TEST_TIMEOUT};
@@ -15,6 +15,7 @@ pub struct Secrets {
     pub key: [u8; 32],
     pub session: u128,
     pub cipher: &'static str,
+    pub protection: LinkProtection,
 }
 
 /// One end of a connection whose handshake is over.
@@ -24,7 +25,8 @@ pub struct Peer {
 }
 
 /// The session's secrets.
-pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, cipher: "AESGCM" };
+pub const TRUE: Secrets =
+    Secrets { key: KEY, session: SESSION.0, cipher: "AESGCM", protection: LinkProtection::Encrypt };
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
@@ -58,10 +60,12 @@ pub fn first_record(secrets: &Secrets) -> (HandshakeState, Vec<u8>) {
 }
 
 fn builder(secrets: &Secrets) -> Result<Builder<'_>, snow::Error> {
-    let Secrets { key, session, cipher } = secrets;
+    let Secrets { key, session, cipher, protection } = secrets;
+    let name = if *protection == LinkProtection::Encrypt { "" } else { protection.name() };
+    let prologue = [&session.to_be_bytes(), name.as_bytes()].concat();
     let params = format!("Noise_NNpsk0_25519_{cipher}_SHA256").parse().unwrap();
     // The prologue is hashed when the handshake is made, so it needs the same lifetime.
-    Builder::new(params).psk(0, key)?.prologue(Box::leak(Box::new(session.to_be_bytes())))
+    Builder::new(params).psk(0, key)?.prologue(prologue.leak())
 }
 
 fn handshake_record(state: &mut HandshakeState) -> Vec<u8> {

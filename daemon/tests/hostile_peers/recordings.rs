@@ -2,17 +2,20 @@
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 
 use headwater_abi::client::Status;
+use headwater_daemon::LinkProtection;
 
 use crate::peer::{connect, read_record, rest};
 use crate::process::Session;
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
-/// Starts a root and its child, with a wire between them that decides about records.
+/// Starts a root and its child, with links of this protection and a wire between them that decides about records.
 fn pair(
+    protection: LinkProtection,
     to: impl Fn(&Session, usize) -> SocketAddr,
     decide: impl FnMut(Seen, Vec<u8>) -> Fate + Send + 'static,
 ) -> (Session, Wire) {
@@ -20,6 +23,7 @@ fn pair(
     let ways: Vec<SocketAddr> = (0..3).map(|connection| to(&session, connection)).collect();
     let wire = Wire::new(move |connection| ways[connection.min(2)], decide);
     session.start(2, |config| {
+        config.link_protection = protection;
         if config.rank == 1 {
             config.peers[0] = wire.address;
         }
@@ -33,9 +37,13 @@ fn to_root(session: &Session, _: usize) -> SocketAddr {
 
 #[test]
 fn a_replayed_connection_is_refused() {
+    LinkProtection::ALL.into_iter().for_each(replay);
+}
+
+fn replay(protection: LinkProtection) {
     let recorded = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
     let recorder = Arc::clone(&recorded);
-    let (session, wire) = pair(to_root, move |seen, record| {
+    let (session, wire) = pair(protection, to_root, move |seen, record| {
         recorder.lock().unwrap()[usize::from(seen.is_childs)].extend_from_slice(&record);
         Fate::Goes(record)
     });
@@ -71,9 +79,13 @@ fn a_replayed_connection_is_refused() {
 
 #[test]
 fn own_bytes_sent_back_mean_nothing() {
+    LinkProtection::ALL.into_iter().for_each(send_back);
+}
+
+fn send_back(protection: LinkProtection) {
     // To the child: first its own records, then itself as its parent, and then its parent.
     let to = |session: &Session, connection: usize| session.address(usize::from(connection == 1));
-    let (session, wire) = pair(to, |seen, record| match (seen.connection, seen.is_childs) {
+    let (session, wire) = pair(protection, to, |seen, record| match (seen.connection, seen.is_childs) {
         (0, true) => Fate::Returns(record),
         _ => Fate::Goes(record),
     });
@@ -86,9 +98,13 @@ fn own_bytes_sent_back_mean_nothing() {
 
 #[test]
 fn a_roots_own_bytes_mean_nothing_to_it() {
+    LinkProtection::ALL.into_iter().for_each(send_back_to_root);
+}
+
+fn send_back_to_root(protection: LinkProtection) {
     let first = Arc::new(Mutex::new(Vec::new()));
     let recorder = Arc::clone(&first);
-    let (session, _wire) = pair(to_root, move |seen, record| {
+    let (session, _wire) = pair(protection, to_root, move |seen, record| {
         if seen.is_childs && seen.number == 0 {
             *recorder.lock().unwrap() = record.clone();
         }
@@ -107,11 +123,36 @@ fn a_roots_own_bytes_mean_nothing_to_it() {
     assert_eq!(session.ask(1, 0), Some(Status::Done));
 }
 
+#[test]
+fn the_wire_shows_what_is_authenticated_alone() {
+    for (protection, is_shown) in [(LinkProtection::Encrypt, false), (LinkProtection::Authenticate, true)] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let recorder = Arc::clone(&seen);
+        let (session, _wire) = pair(protection, to_root, move |_, record| {
+            recorder.lock().unwrap().extend_from_slice(&record);
+            Fate::Goes(record)
+        });
+        assert_eq!(session.ask(1, 7), Some(Status::Done));
+        let name = session.cluster.shared("f7");
+        let name = name.as_os_str().as_bytes();
+        assert_eq!(seen.lock().unwrap().windows(name.len()).any(|bytes| bytes == name), is_shown, "{protection}");
+    }
+}
+
 /// The record that is changed: the greetings and their answers precede it.
 const NUMBER: usize = 6;
 
 #[test]
 fn a_tampered_connection_is_closed_and_replaced() {
+    tamper(LinkProtection::Encrypt);
+}
+
+#[test]
+fn a_tampered_connection_is_also_closed_if_it_is_authenticated_alone() {
+    tamper(LinkProtection::Authenticate);
+}
+
+fn tamper(protection: LinkProtection) {
     type Change = fn(&mut Vec<Vec<u8>>, Vec<u8>) -> Fate;
     let changes: [(&str, Change); 7] = [
         ("said again", |earlier, record| Fate::Goes([record, earlier[NUMBER - 1].clone()].concat())),
@@ -128,7 +169,7 @@ fn a_tampered_connection_is_closed_and_replaced() {
     for (what, change) in changes {
         for of_child in [true, false] {
             let mut earlier = Vec::new();
-            let (session, wire) = pair(to_root, move |seen, record| {
+            let (session, wire) = pair(protection, to_root, move |seen, record| {
                 if seen.connection > 0 || seen.is_childs != of_child {
                     return Fate::Goes(record);
                 }
@@ -138,11 +179,11 @@ fn a_tampered_connection_is_closed_and_replaced() {
             // Requests without a link are served from the source.
             for number in 0..40 {
                 let status = session.ask(1, number);
-                assert!(matches!(status, Some(Status::Done | Status::Fallback)), "{what}: {status:?}");
+                assert!(matches!(status, Some(Status::Done | Status::Fallback)), "{protection}, {what}: {status:?}");
             }
             eventually("a new link", || wire.connections() == 2 && session.ask(1, 100) == Some(Status::Done));
             let ended = session.nodes[0].logged("a link ended") + session.nodes[1].logged("a link ended");
-            assert!(ended >= 1, "{what}: {}", session.nodes[0].log());
+            assert!(ended >= 1, "{protection}, {what}: {}", session.nodes[0].log());
         }
     }
 }

@@ -18,7 +18,7 @@ use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
-use headwater_daemon::{Branching, Config, Geometry, Policy, Report, SessionId, SessionKey, Shape};
+use headwater_daemon::{Branching, Config, Geometry, LinkProtection, Policy, Report, SessionId, SessionKey, Shape};
 use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
@@ -107,6 +107,7 @@ impl Cluster {
             record_to: None,
             numa_replicas: None,
             fabric: None,
+            link_protection: LinkProtection::Encrypt,
             names: Vec::new(),
             is_site_export: false,
         }

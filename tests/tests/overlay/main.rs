@@ -7,6 +7,7 @@ mod deaths;
 mod direct;
 mod once;
 mod preload;
+mod protection;
 mod random_kills;
 mod sealed;
 mod site;

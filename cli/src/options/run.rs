@@ -12,6 +12,7 @@ use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::preload::PreloadOption;
+use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
 use crate::seal::options::SealedOptions;
@@ -180,6 +181,11 @@ pub struct ServiceOptions {
     /// How nodes reach each other: tcp, or libfabric, by the provider that it finds first or by libfabric:PROVIDER
     #[arg(long, value_name = "HOW", env = "HEADWATER_TRANSPORT", default_value = "tcp", help_heading = OVERLAY)]
     pub transport: Transport,
+
+    /// The network interfaces that carry the files between nodes, as ib0,ib1 or 'ib*'. Each link uses all of them
+    /// (repeatable, or separated by commas) [default: the one by which a node reaches the front end]
+    #[arg(long, value_name = "NAMES", env = "HEADWATER_INTERFACES", value_delimiter = ',', help_heading = OVERLAY)]
+    pub interfaces: Vec<InterfaceName>,
 
     /// Report each step on standard error
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]

@@ -14,6 +14,7 @@ use headwater_daemon::{CacheOptions, Fabric, Policy, Preload, SessionId, Session
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
+use super::interfaces::InterfaceName;
 use super::ports::Ports;
 use crate::io::options::IoOptions;
 use crate::session::directory::{is_session_name, name_of};
@@ -74,6 +75,9 @@ pub struct Service {
     pub records: Records,
     /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
+    /// The interfaces that carry the links between daemons, if the user named some.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceName>,
     /// libfabric for the links between daemons, where it works.
     pub fabric: Option<Fabric>,
     /// Options of the I/O library, if it is used.
@@ -221,6 +225,7 @@ mod tests {
             preload: None,
             records: Records::None,
             ports: None,
+            interfaces: Vec::new(),
             fabric: None,
             io: None,
             verbose: false,

@@ -63,6 +63,14 @@ impl Watch {
                          is, unless all ranks are on one node");
                 }
             }
+            NodeEvent::InterfacesMissing { node, names, nodes, without } => {
+                let further = if nodes > 1 { format!(" and {} further nodes", nodes - 1) } else { String::new() };
+                log(format_args!(
+                    "warning: {node}{further}: no interface {names} with an address. Their links use the others of \
+                     --interfaces; {without} nodes have none, and use the one by which they reach the front end. \
+                     `ip address` on {node} shows what there is"
+                ));
+            }
             NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
                 log(format_args!("warning: node {node}: {why}. Its processes use the source files"));

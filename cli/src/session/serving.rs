@@ -149,6 +149,7 @@ impl ServiceRequest<'_> {
             preload: self.preload,
             records: self.records,
             fabric,
+            rails: None,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;

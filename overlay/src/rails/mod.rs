@@ -14,6 +14,8 @@ mod links;
 mod pairs;
 mod socket;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

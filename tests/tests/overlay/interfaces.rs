@@ -72,7 +72,8 @@ fn check_loss(fail: impl FnOnce(&mut Nodes, usize)) {
         fail(nodes, rank);
     };
     let Some((_cluster, reports)) = check(Some("100mbit"), lost) else { return };
-    let failures: Vec<&str> = reports.iter().flatten().filter_map(|report| report["interface_failure"].as_str()).collect();
+    let failures: Vec<&str> =
+        reports.iter().flatten().filter_map(|report| report["interface_failure"].as_str()).collect();
     assert!(!failures.is_empty(), "no node reports the interface");
     for failure in failures {
         assert!(failure.starts_with("node00") && failure.contains("interface eth1 ("), "{failure}");

@@ -15,7 +15,7 @@ const NODES: usize = 4;
 const INTERFACES: usize = 2;
 const BYTES: usize = 256 << 20;
 /// What each interface's link carries.
-const RATES: [&str; 2] = ["200mbit", "1gbit"];
+const RATES: [&str; 3] = ["200mbit", "400mbit", "1gbit"];
 const ROUNDS: usize = 3;
 
 pub(in crate::bench) fn run(report: &mut Report) {

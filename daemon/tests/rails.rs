@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use headwater_abi::client::{Status, Want};
 use headwater_daemon::{Config, Shape};
@@ -93,6 +94,28 @@ fn nodes_without_some_interfaces_use_the_others() {
         _ => vec![0, 1],
     });
     let peers = network.peers();
+    assert_eq!(check(network, peers), [None, None, None, None]);
+}
+
+#[test]
+fn connections_that_are_no_peers_do_not_hinder_links() {
+    let network = Network::new(|_| vec![0, 1]);
+    let peers = network.peers();
+    let addresses: Vec<SocketAddr> = peers.iter().flatten().copied().collect();
+    let strangers = addresses.iter().flat_map(|address| (0..50u8).map(move |number| (*address, number)));
+    let strangers = strangers.map(|(address, number)| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        // Nothing, a part of a preface, one that is impossible, and a link whose connections never come.
+        let bytes: &[u8] = match number % 4 {
+            0 => &[],
+            1 => &[7; 9],
+            2 => &[9; 40],
+            _ => &[&[number; 16][..], &[0, 2]].concat(),
+        };
+        socket.write_all(bytes).unwrap();
+        socket
+    });
+    let _strangers: Vec<TcpStream> = strangers.collect();
     assert_eq!(check(network, peers), [None, None, None, None]);
 }
 

@@ -188,7 +188,7 @@ impl Links {
                 Ok((stream, address)) => {
                     if let Some(rails) = &mut self.rails {
                         if let Err(error) = rails.arrive(now, stream, token(), registry) {
-                            self.refused(now, Some(address), &error);
+                            self.refused(now, Some(address), &error.into());
                         }
                         continue;
                     }

@@ -38,6 +38,11 @@ impl fmt::Display for InterfaceName {
 }
 
 impl InterfaceName {
+    /// Returns whether an interface is meant. The loopback interface leads to no other node, and no pattern means it.
+    fn means(&self, interface: &Interface) -> bool {
+        self.0 == interface.name || !interface.address.is_loopback() && self.matches(&interface.name)
+    }
+
     fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return self.0 == name };
         let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -75,7 +80,7 @@ impl Listening {
                 listening.interfaces.push(interface);
             }
         }
-        let is_missing = |name: &&InterfaceName| !listening.interfaces.iter().any(|one| name.matches(&one.name));
+        let is_missing = |name: &&InterfaceName| !listening.interfaces.iter().any(|one| name.means(one));
         listening.missing = names.iter().filter(is_missing).map(InterfaceName::to_string).collect();
         if listening.listeners.is_empty() {
             listening.listeners.push(listen(ports)?);
@@ -112,7 +117,7 @@ fn all() -> Vec<Interface> {
 fn found(names: &[InterfaceName], all: &[Interface]) -> Vec<Interface> {
     let mut found: Vec<Interface> = Vec::new();
     for name in names {
-        let mut matching: Vec<&Interface> = all.iter().filter(|one| name.matches(&one.name)).collect();
+        let mut matching: Vec<&Interface> = all.iter().filter(|one| name.means(one)).collect();
         matching.sort_by_key(|one| (one.name.len(), &one.name));
         let further = matching.into_iter().filter(|one| !found.contains(one)).cloned().collect::<Vec<_>>();
         found.extend(further);
@@ -166,6 +171,9 @@ mod tests {
         check("eth0,ib*", "eth0,ib0,ib1,ib10");
         check("ib1,ib*,ib1", "ib1,ib0,ib10");
         check("en*", "");
+        let lo = Interface { name: "lo".into(), address: [127, 0, 0, 1].into(), prefix_bits: 8 };
+        assert_eq!(found(&names("*,lo*"), std::slice::from_ref(&lo)), []);
+        assert_eq!(found(&names("lo"), std::slice::from_ref(&lo)), [lo]);
     }
 
     #[test]

@@ -65,10 +65,16 @@ impl Watch {
             }
             NodeEvent::InterfacesMissing { node, names, nodes, without } => {
                 let further = if nodes > 1 { format!(" and {} further nodes", nodes - 1) } else { String::new() };
+                let instead = match nodes - without {
+                    0 => "Links use the interface by which the front end is reached".to_owned(),
+                    _ if without == 0 => "Links use the others of --interfaces".to_owned(),
+                    _ => format!(
+                        "Links use the others of --interfaces, or on {without} of these nodes the interface by which \
+                         the front end is reached"
+                    ),
+                };
                 log(format_args!(
-                    "warning: {node}{further}: no interface {names} with an address. Their links use the others of \
-                     --interfaces; {without} nodes have none, and use the one by which they reach the front end. \
-                     `ip address` on {node} shows what there is"
+                    "warning: {node}{further}: no interface {names} with an address. {instead}. See `ip address` on {node}"
                 ));
             }
             NodeEvent::Message(node, FromNode::Failed(why)) => {

@@ -9,7 +9,7 @@ use headwater_proto::Time;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::RAILS_MAX;
+use super::interface::RAILS_MAX;
 
 /// Bytes of a preface.
 const PREFACE_BYTES: usize = 18;

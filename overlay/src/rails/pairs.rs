@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Interface, RAILS_MAX};
+use super::interface::{Interface, RAILS_MAX};
 
 /// Pairs this node's interfaces with a peer's addresses. Each occurs at most once, so that a link loads each interface
 /// of either end equally. First come pairs on one network, then the others by their positions. Without an own

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt};
 
-use super::Interface;
+use super::interface::Interface;
 
 /// Connections that the kernel queues before the daemon takes the listener over.
 const WAITING_MAX: i32 = 128;

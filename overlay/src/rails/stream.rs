@@ -15,8 +15,8 @@ use rustix::io::{Errno, read};
 use rustix::net::{SendAncillaryBuffer, SendFlags, getpeername, send, sendmsg, sockopt};
 
 use super::arriving::Preface;
+use super::interface::{Interface, RAILS_MAX};
 use super::socket::connect_from;
-use super::{Interface, RAILS_MAX};
 
 /// The longest segment, in bytes.
 const SEGMENT_BYTES_MAX: usize = 64 << 10;

@@ -102,8 +102,8 @@ fn connections_that_are_no_peers_do_not_hinder_links() {
     let network = Network::new(|_| vec![0, 1]);
     let peers = network.peers();
     let addresses: Vec<SocketAddr> = peers.iter().flatten().copied().collect();
-    let strangers = addresses.iter().flat_map(|address| (0..50u8).map(move |number| (*address, number)));
-    let strangers = strangers.map(|(address, number)| {
+    let unauthenticated = addresses.iter().flat_map(|address| (0..50u8).map(move |number| (*address, number)));
+    let unauthenticated = unauthenticated.map(|(address, number)| {
         let mut socket = TcpStream::connect(address).unwrap();
         // Nothing, a part of a preface, one that is impossible, and a link whose connections never come.
         let bytes: &[u8] = match number % 4 {
@@ -115,7 +115,7 @@ fn connections_that_are_no_peers_do_not_hinder_links() {
         socket.write_all(bytes).unwrap();
         socket
     });
-    let _strangers: Vec<TcpStream> = strangers.collect();
+    let _unauthenticated: Vec<TcpStream> = unauthenticated.collect();
     assert_eq!(check(network, peers), [None, None, None, None]);
 }
 

@@ -11,8 +11,13 @@ use crate::via::Mechanism;
 pub fn report(options: &RunOptions, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
-    } else if let Some((why, nodes)) = &summary.tcp_instead {
-        log(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
+    } else {
+        if let Some((why, nodes)) = &summary.tcp_instead {
+            log(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
+        }
+        if let Some((why, nodes)) = &summary.interface_failures {
+            log(format_args!("warning: on {nodes} of {} nodes links did without an interface: {why}", summary.nodes));
+        }
     }
     if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::Audit.name() {
         log(format_args!(

@@ -98,6 +98,8 @@ pub struct Summary {
     pub off: Option<String>,
     /// Why a node used TCP in place of libfabric, and how many did.
     pub tcp_instead: Option<(String, u32)>,
+    /// Why a node's links did without one of the named interfaces, and on how many nodes some did.
+    pub interface_failures: Option<(String, u32)>,
     /// Nodes that did not join in time, as far as they are known.
     pub nodes_missing: u32,
     /// Daemons that ended without a report.
@@ -180,6 +182,9 @@ impl Summary {
             self.overlay.fabric_bytes += report.overlay.fabric_bytes;
             if let Some(why) = &report.tcp_instead {
                 self.tcp_instead.get_or_insert_with(|| (why.clone(), 0)).1 += 1;
+            }
+            if let Some(why) = &report.interface_failure {
+                self.interface_failures.get_or_insert_with(|| (why.clone(), 0)).1 += 1;
             }
             self.overlay.mismatches += report.overlay.mismatches;
             self.overlay.depth = self.overlay.depth.max(report.depth);
@@ -348,6 +353,10 @@ impl Summary {
         if let Some((why, nodes)) = &self.tcp_instead {
             let nodes = count(u64::from(*nodes), "node", "nodes");
             writeln!(f, "  transport           TCP in place of libfabric on {nodes}: {why}")?;
+        }
+        if let Some((why, nodes)) = &self.interface_failures {
+            let nodes = count(u64::from(*nodes), "node", "nodes");
+            writeln!(f, "  interfaces          links did without one on {nodes}: {why}")?;
         }
         if self.overlay.mismatches > 0 {
             let contents = count(self.overlay.mismatches, "content", "contents");

@@ -11,7 +11,7 @@ use crate::links::{self, Shaping};
 use crate::options::hidden_shares;
 use crate::run::not_started;
 use crate::wires::Wires;
-use crate::{Error, NODES_MAX, Node, Options, Process, Running, check};
+use crate::{Error, INTERFACES_MAX, NODES_MAX, Node, Options, Process, Running, check};
 
 const SWITCH_SCRIPT: &str = include_str!("switch.sh");
 const NODE_SCRIPT: &str = include_str!("node.sh");
@@ -35,6 +35,10 @@ pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Res
         let problem = format!("expected from 1 to {NODES_MAX}");
         return Err(Error::Invalid { what: "number of nodes", value: count.to_string(), problem });
     }
+    if !(1..=INTERFACES_MAX).contains(&options.interfaces) {
+        let (value, problem) = (options.interfaces.to_string(), format!("expected from 1 to {INTERFACES_MAX}"));
+        return Err(Error::Invalid { what: "number of interfaces", value, problem });
+    }
     let shares = hidden_shares(&options.shares)?;
     let shaping = Shaping::find(options.rate, options.delay, detached)?;
     let names: Vec<String> = (1..=count).map(Node::name_of).collect();
@@ -42,7 +46,12 @@ pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Res
     let (switch, holders) = tree.await_ready(&names)?;
     let nodes: Vec<Node> = (1..)
         .zip(names.iter().zip(holders))
-        .map(|(number, (name, holder))| Node { name: name.clone(), address: Node::address_of(number), holder })
+        .map(|(number, (name, holder))| Node {
+            name: name.clone(),
+            address: Node::address_of(number),
+            interfaces: options.interfaces,
+            holder,
+        })
         .collect();
     let wires = links::make(switch.pid, &nodes, &shaping)?;
     let running = Running { name: name.to_owned(), switch, nodes, rate: options.rate, delay: options.delay };

@@ -38,7 +38,7 @@ use self::holders::Lifeline;
 pub use error::Error;
 pub use links::{Delay, Rate};
 pub use node::Node;
-pub use options::{NODES_MAX, Options, RAM_DISKS};
+pub use options::{INTERFACES_MAX, NODES_MAX, Options, RAM_DISKS};
 pub use process::Process;
 pub use registry::Registry;
 pub use run::check;

@@ -1,7 +1,7 @@
 //! The nodes' links: how fast they are, what delays them, and the lines for `ip` and `tc`.
 //!
 //! A link is a pair of virtual Ethernet devices: `eth0` in the node, and in the switch's namespace a
-//! port of the bridge that has the node's name. A limit holds in each direction, by a token bucket at
+//! port of the bridge that has the node's name; `eth1` and the port `node001-1` for a second interface, and so on. A limit holds in each direction, by a token bucket at
 //! each end, which lets [`Rate::burst_bytes`] through at once. A delay is added where a node sends, by the
 //! kernel or, where that can't, by [`crate::wires`], which take the pair's place.
 
@@ -205,38 +205,50 @@ pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<Option<Wir
                        link set bridge up\n"
         .to_owned();
     let mut queues = String::new();
-    for Node { name, holder, .. } in nodes {
+    for (node, number) in interfaces(nodes) {
+        let (port, end, pid) = (node.port(number), Node::interface(number), node.holder.pid);
         devices += &match wires {
-            Some(_) => format!("link set {} netns {} name eth0\n", wires::end_of(name), holder.pid),
-            None => format!("link add {name} type veth peer name eth0 netns {}\n", holder.pid),
+            Some(_) => format!("link set {} netns {pid} name {end}\n", wires::end_of(&port)),
+            None => format!("link add {port} type veth peer name {end} netns {pid}\n"),
         };
-        devices += &format!("link set {name} master bridge\nlink set {name} up\n");
-        queues += &shaping.batch(name, false);
+        devices += &format!("link set {port} master bridge\nlink set {port} up\n");
+        queues += &shaping.batch(&port, false);
     }
     inside(switch, "the switch", "ip", &devices)?;
     inside(switch, "the switch", "tc", &queues)?;
     for node in nodes {
-        inside(node.holder.pid, &node.name, "ip", &device(node, nodes))?;
-        inside(node.holder.pid, &node.name, "tc", &shaping.batch("eth0", true))?;
+        let own = 0..node.interfaces;
+        let devices: String = own.clone().map(|number| device(node, number, nodes)).collect();
+        let queues: String = own.map(|number| shaping.batch(&Node::interface(number), true)).collect();
+        inside(node.holder.pid, &node.name, "ip", &devices)?;
+        inside(node.holder.pid, &node.name, "tc", &queues)?;
     }
     Ok(wires)
 }
 
-/// Returns lines for `ip -batch` that set a node's device up, with all other nodes' hardware addresses. The kernel's
-/// limit of dynamic entries is 1,024 for all namespaces, and 64 nodes with 18 peers each need more.
-fn device(node: &Node, nodes: &[Node]) -> String {
-    let (address, own) = (node.address, node.hardware_address());
-    let mut lines = format!("link set lo up\nlink set eth0 address {own} up\naddress add {address}/16 dev eth0\n");
-    for other in nodes.iter().filter(|other| other.address != address) {
-        let hardware_address = other.hardware_address();
-        lines += &format!("neigh add {} lladdr {hardware_address} dev eth0 nud permanent\n", other.address);
+/// Returns the interfaces of all nodes: each with its node and its number.
+fn interfaces(nodes: &[Node]) -> impl Iterator<Item = (&Node, usize)> {
+    nodes.iter().flat_map(|node| (0..node.interfaces).map(move |number| (node, number)))
+}
+
+/// Returns lines for `ip -batch` that set one of a node's devices up, with all other nodes' hardware addresses. The
+/// kernel's limit of dynamic entries is 1,024 for all namespaces, and 64 nodes with 18 peers each need more.
+fn device(node: &Node, number: usize, nodes: &[Node]) -> String {
+    let (address, own) = (node.address_on(number), node.hardware_address(number));
+    let device = Node::interface(number);
+    let mut lines =
+        format!("link set lo up\nlink set {device} address {own} up\naddress add {address}/16 dev {device}\n");
+    for other in nodes.iter().filter(|other| other.address != node.address) {
+        let (address, hardware_address) = (other.address_on(number), other.hardware_address(number));
+        lines += &format!("neigh add {address} lladdr {hardware_address} dev {device} nud permanent\n");
     }
     lines
 }
 
 /// Makes the wires. All their devices are in the switch's network at first.
 fn lay(switch: u32, nodes: &[Node], delay: Delay) -> Result<Wires, Error> {
-    let devices = wires::make(switch, nodes.iter().map(|node| node.name.as_str()));
+    let ports: Vec<String> = interfaces(nodes).map(|(node, number)| node.port(number)).collect();
+    let devices = wires::make(switch, ports.iter().map(String::as_str));
     devices
         .and_then(|devices| Wires::begin(devices, delay.into()))
         .map_err(|error| Error::Step { step: "the nodes' wires".to_owned(), output: error.to_string() })

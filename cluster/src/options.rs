@@ -8,6 +8,9 @@ use crate::links::{Delay, Rate};
 /// Limit of a cluster's nodes.
 pub const NODES_MAX: usize = 250;
 
+/// Limit of a node's interfaces.
+pub const INTERFACES_MAX: usize = 4;
+
 /// Where each node has a RAM disk of its own.
 pub const RAM_DISKS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
 
@@ -18,6 +21,8 @@ pub struct Options {
     pub rate: Option<Rate>,
     /// The added delay of a packet from node to node.
     pub delay: Option<Delay>,
+    /// The interfaces of each node, each with a link of its own: `eth0` and so on.
+    pub interfaces: usize,
     /// The size of each RAM disk. Memory is taken as it is used.
     pub ram_disk_mib: u32,
     /// Directories below RAM disks that every node sees nevertheless, under their path.
@@ -26,7 +31,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { rate: None, delay: None, ram_disk_mib: 1024, shares: Vec::new() }
+        Options { rate: None, delay: None, interfaces: 1, ram_disk_mib: 1024, shares: Vec::new() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_mount::MountConfig;
-use headwater_overlay::{Fabric, LinkProtection, SessionId, SessionKey};
+use headwater_overlay::{Fabric, LinkProtection, Rails, SessionId, SessionKey};
 use headwater_proto::{COMPARING_NODES_MAX, Limits, Policy, Rank};
 use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
@@ -98,6 +98,9 @@ pub struct Config {
     /// How links are protected, the same on all nodes.
     #[serde(default)]
     pub link_protection: LinkProtection,
+    /// Links use these interfaces; the same on all nodes or on none.
+    #[serde(default)]
+    pub rails: Option<Rails>,
 }
 
 /// Where content is kept for later sessions.
@@ -173,6 +176,10 @@ impl Config {
                     || !(self.peers.is_empty() || self.names.is_empty()),
                 "there is not one address for each rank",
             ),
+            (
+                self.rails.as_ref().is_some_and(|rails| rails.peers.len() != self.ranks as usize),
+                "there are not the interfaces of each rank",
+            ),
             (self.is_site_export && self.servers == 0, "there is no server: name at least one"),
             (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
             (
@@ -192,6 +199,12 @@ impl Config {
             return Err(ConfigError::SocketPath(socket.display().to_string()));
         }
         self.scope_paths().map(drop)
+    }
+
+    /// Returns the inherited descriptors of all listening sockets.
+    pub fn listener_fds(&self) -> impl Iterator<Item = i32> + '_ {
+        let more = self.rails.iter().flat_map(|rails| rails.listener_fds.iter().copied());
+        std::iter::once(self.listener_fd).chain(more)
     }
 
     /// Returns the node's directory, with its newest generation.
@@ -339,6 +352,7 @@ pub(crate) mod tests {
             numa_replicas: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,
+            rails: None,
         }
     }
 

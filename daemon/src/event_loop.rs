@@ -33,7 +33,7 @@ const BATCH_MS_MAX: Time = 20;
 /// `output` and, after a stop command, the report.
 pub(crate) fn serve(
     config: &Config,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     opened: Opened,
     mut control: Control,
     termination: Option<OwnedFd>,
@@ -41,7 +41,7 @@ pub(crate) fn serve(
 ) -> Result<(), DaemonError> {
     config.check()?;
     let session = Session::join(config)?;
-    let mut daemon = Daemon::start(config, listener, opened)?;
+    let mut daemon = Daemon::start(config, listeners, opened)?;
     if config.recover {
         daemon.follow_again();
     }

@@ -14,6 +14,9 @@ pub struct Report {
     /// Why TCP was used in place of libfabric, if it was.
     #[serde(default)]
     pub tcp_instead: Option<String>,
+    /// Why links do without one of the named interfaces, if some do.
+    #[serde(default)]
+    pub interface_failure: Option<String>,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
     /// Look-ups and requests of the node's processes.

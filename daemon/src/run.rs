@@ -35,15 +35,15 @@ pub fn run_from_stdio() -> ExitCode {
     }
 }
 
-/// Runs a daemon in this process, on `listener` instead of the configuration's descriptor, until `lifeline` has `stop`
+/// Runs a daemon in this process, on `listeners` instead of the configuration's descriptors, until `lifeline` has `stop`
 /// or ends. `output` replaces standard output.
 pub fn run(
     config: &Config,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     lifeline: OwnedFd,
     output: &mut dyn io::Write,
 ) -> Result<(), DaemonError> {
-    serve(config, listener, Opened::default(), Control::new(lifeline), None, output)
+    serve(config, listeners, Opened::default(), Control::new(lifeline), None, output)
 }
 
 fn run_process() -> Result<(), DaemonError> {
@@ -57,10 +57,11 @@ fn run_process() -> Result<(), DaemonError> {
     if let Some(number) = config.lifeline_fd {
         control = control.owned_by(inherited(number, FileType::Fifo).map_err(system("use the inherited lifeline"))?);
     }
-    let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
+    let listeners: io::Result<Vec<TcpListener>> = config.listener_fds().map(inherited_listener).collect();
+    let listeners = listeners.map_err(system("use the inherited sockets"))?;
     let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
     // Content is reached by this descriptor's number, so it stays open.
     let disk = config.disk.as_ref().map(|disk| inherited(disk.fd, FileType::Directory)).transpose();
     let _disk = disk.map_err(system("use the inherited disk"))?;
-    serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
+    serve(&config, listeners, opened, control, Some(termination), &mut io::stdout().lock())
 }

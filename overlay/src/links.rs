@@ -17,9 +17,10 @@ use crate::buffer::Buffer;
 use crate::content_out::ContentOut;
 use crate::dialling::Dialling;
 use crate::link::{Identity, Link, LinkError, Outgoing, Received, Traffic};
+use crate::rails::RailState;
 use crate::refusals::Refusals;
 use crate::shared::Sharing;
-use crate::stream::SILENCE_MS_MAX;
+use crate::stream::{SILENCE_MS_MAX, Stream};
 use crate::upgrading::Upgrading;
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
@@ -42,7 +43,7 @@ const ALIVE_INTERVAL_MS: Time = 2000;
 #[derive(Debug)]
 pub struct Links {
     pub(crate) identity: Identity,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     /// When to accept again without readiness of the listener.
     accept_at: Option<Time>,
     /// Where each rank listens.
@@ -64,6 +65,8 @@ pub struct Links {
     sharing: Sharing,
     refusals: Refusals,
     pub(crate) upgrading: Upgrading,
+    /// The use of several interfaces, if it is wanted.
+    pub(crate) rails: Option<RailState>,
 }
 
 /// An event of a link.
@@ -96,20 +99,22 @@ pub enum Next<'a> {
 }
 
 impl Links {
-    /// Creates the set of links, which `listener` accepts or which are dialled at `addresses`.
+    /// Creates the set of links, which `listeners` accept or which are dialled at `addresses`.
     pub fn new(
         identity: Identity,
-        mut listener: TcpListener,
+        mut listeners: Vec<TcpListener>,
         addresses: impl Into<Addresses>,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Links> {
-        // The socket listens already, with a shorter queue.
-        rustix::net::listen(&listener, WAITING_MAX)?;
-        registry.register(&mut listener, token, Interest::READABLE)?;
+        for listener in &mut listeners {
+            // The socket listens already, with a shorter queue.
+            rustix::net::listen(&*listener, WAITING_MAX)?;
+            registry.register(listener, token, Interest::READABLE)?;
+        }
         Ok(Links {
             identity,
-            listener,
+            listeners,
             accept_at: None,
             addresses: addresses.into(),
             dialling: Dialling::default(),
@@ -125,6 +130,7 @@ impl Links {
             sharing: Sharing::default(),
             refusals: Refusals::default(),
             upgrading: Upgrading::default(),
+            rails: None,
         })
     }
 
@@ -163,17 +169,34 @@ impl Links {
     /// Accepts waiting connections; the next [`Links::tick`] accepts the rest. `token` returns a new token for each.
     pub fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         self.accept_at = None;
+        for listener in 0..self.listeners.len() {
+            let again = self.accept_at_listener(now, listener, registry, &mut token);
+            self.accept_at = self.accept_at.or(again);
+        }
+    }
+
+    /// Accepts connections at one of the listeners. Returns when to accept again without its readiness.
+    fn accept_at_listener(
+        &mut self,
+        now: Time,
+        listener: usize,
+        registry: &Registry,
+        token: &mut impl FnMut() -> Token,
+    ) -> Option<Time> {
         for _ in 0..ACCEPTS_MAX {
-            match self.listener.accept() {
+            match self.listeners[listener].accept() {
                 Ok((stream, address)) => {
-                    self.make_room(now);
-                    let mut link = Link::accept(stream, &self.identity, now);
-                    link.greets_last = self.upgrading.offer().is_some();
-                    if let Err(error) = self.add(link, token(), registry) {
-                        self.refused(now, Some(address), &error);
+                    if let Some(rails) = &mut self.rails {
+                        if let Err(error) = rails.arrive(now, stream, token(), registry) {
+                            self.refused(now, Some(address), &error.into());
+                        }
+                        continue;
                     }
+                    self.make_room(now);
+                    let link = Link::accept(stream, &self.identity, now);
+                    self.accepted(now, link, token(), registry, Some(address));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 // A connection that ended before accept() is not reported.
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
@@ -181,21 +204,34 @@ impl Links {
                     if let Some(unreported) = self.refusals.note(now, "not accepted") {
                         tracing::warn!(%error, unreported, "no connection can be accepted. Raise the limit of open files (ulimit -n)");
                     }
-                    self.accept_at = Some(now + ACCEPT_RETRY_MS);
-                    return;
+                    return Some(now + ACCEPT_RETRY_MS);
                 }
             }
         }
-        self.accept_at = Some(now);
+        Some(now)
+    }
+
+    /// Adds a link that a peer has dialled.
+    pub(crate) fn accepted(
+        &mut self,
+        now: Time,
+        mut link: Link,
+        token: Token,
+        registry: &Registry,
+        address: Option<SocketAddr>,
+    ) {
+        link.greets_last = self.upgrading.offer().is_some();
+        if let Err(error) = self.add(link, token, registry) {
+            self.refused(now, address, &error);
+        }
     }
 
     /// Handles the readiness of a socket.
     pub fn ready(&mut self, now: Time, token: Token) {
-        let Some(link) = self.links.get_mut(&token) else { return };
-        if let Err(error) = link.connected(&self.identity) {
-            return self.drop_link(now, token, &error);
+        if self.rails.as_mut().is_some_and(|rails| rails.ready(token)) || !self.connected(now, token) {
+            return;
         }
-        self.writable.insert(token);
+        let Some(link) = self.links.get(&token) else { return };
         let is_unauthenticated = link.rank.is_none() && link.dialled.is_none();
         let queue = if is_unauthenticated { &mut self.readable_unauthenticated } else { &mut self.readable };
         if !queue.contains(&token) {
@@ -310,6 +346,8 @@ impl Links {
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept(now, registry, &mut token);
         }
+        self.begin_arrived(now, registry, &mut token);
+        self.leave_out_late_rails(now);
         self.dial_due(now, registry, &mut token);
         self.begin_carried(now, registry, &mut token);
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
@@ -337,6 +375,8 @@ impl Links {
             .chain(self.dialling.next())
             .chain(self.accept_at)
             .chain(self.upgrading.next())
+            .chain(self.rails.as_ref().and_then(RailState::next))
+            .chain(self.next_late_rails())
             .min()
     }
 
@@ -344,9 +384,13 @@ impl Links {
         for rank in self.dialling.due(now) {
             let token = token();
             self.dialling.began(now, rank, token);
-            let stream = self.addresses.of(rank).and_then(TcpStream::connect).map_err(LinkError::Io);
+            let address = self.addresses.of(rank);
+            let stream: io::Result<Stream> = match &self.rails {
+                Some(rails) => rails.dial(rank, address).map(Stream::from),
+                None => address.and_then(TcpStream::connect).map(Stream::from),
+            };
             let offered = self.upgrading.offer_to(rank);
-            let link = stream.map(|stream| Link::dial(stream, rank, now).offering(offered));
+            let link = stream.map_err(LinkError::Io).map(|stream| Link::dial(stream, rank, now).offering(offered));
             let added = link.and_then(|link| self.add(link, token, registry));
             if let Err(error) = added {
                 tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");
@@ -413,7 +457,7 @@ impl Links {
     }
 
     /// Makes room for one more unauthenticated connection.
-    fn make_room(&mut self, now: Time) {
+    pub(crate) fn make_room(&mut self, now: Time) {
         let unauthenticated = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
         if unauthenticated().count() >= UNAUTHENTICATED_MAX
             && let Some(oldest) = unauthenticated()

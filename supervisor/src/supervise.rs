@@ -74,7 +74,7 @@ struct DaemonStatus {
 
 /// Descriptors that each daemon inherits.
 struct Inherited {
-    listener: OwnedFd,
+    listeners: Vec<OwnedFd>,
     lifeline: OwnedFd,
     /// Open files for the first daemon; later ones open what they need.
     opened: Vec<OwnedFd>,
@@ -274,9 +274,9 @@ impl Supervisor {
     }
 
     fn start_daemon(&mut self, executable: &Path) -> io::Result<DaemonProcess> {
-        let Inherited { listener, lifeline, opened, disk, .. } = &self.inherited;
-        let mut inherited = vec![listener.as_fd(), lifeline.as_fd()];
-        inherited.extend(opened.iter().chain(disk).map(AsFd::as_fd));
+        let Inherited { listeners, lifeline, opened, disk, .. } = &self.inherited;
+        let mut inherited = vec![lifeline.as_fd()];
+        inherited.extend(listeners.iter().chain(opened).chain(disk).map(AsFd::as_fd));
         inherited.extend(self.mounting.devices.iter().map(AsFd::as_fd));
         self.starts += 1;
         DaemonProcess::start(executable, &self.config.daemon, &inherited)
@@ -427,7 +427,8 @@ impl Inherited {
     fn take(config: &mut Config) -> io::Result<Inherited> {
         let opened = config.opened.iter().map(|(path, number)| process::inherited_file(path, *number));
         let opened = opened.map(|opened| opened.map(|(_, file)| file)).collect::<io::Result<_>>()?;
-        let listener = process::inherited_listener(config.listener_fd)?.into();
+        let listeners = config.listener_fds().map(|number| Ok(process::inherited_listener(number)?.into()));
+        let listeners = listeners.collect::<io::Result<_>>()?;
         let (lifeline, owner) = match config.lifeline_fd {
             Some(number) => (process::inherited(number, FileType::Fifo)?, None),
             None => {
@@ -437,7 +438,7 @@ impl Inherited {
             }
         };
         let disk = config.disk.as_ref().map(|disk| process::inherited(disk.fd, FileType::Directory)).transpose()?;
-        Ok(Inherited { listener, lifeline, opened, disk, owner })
+        Ok(Inherited { listeners, lifeline, opened, disk, owner })
     }
 }
 

@@ -68,6 +68,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         records: Records::None,
         fabric: None,
         link_protection: LinkProtection::Encrypt,
+        rails: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
         let directory = node_mount_point(&mount_point, node, options.nodes);

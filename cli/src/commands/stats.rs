@@ -114,6 +114,9 @@ fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
         if let Some(why) = &stats.tcp_instead {
             let _ = writeln!(text, "\nnode {number}: TCP in place of libfabric: {why}");
         }
+        if let Some(why) = &stats.interface_failure {
+            let _ = writeln!(text, "\nnode {number}: links do without an interface: {why}");
+        }
     }
     for (number, stats) in nodes.iter().filter(|(_, stats)| stats.changed.count > 0) {
         let paths: Vec<String> = stats.changed.paths.iter().map(|path| path.to_path().display().to_string()).collect();

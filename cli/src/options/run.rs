@@ -12,6 +12,7 @@ use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::preload::PreloadOption;
+use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
 use crate::seal::options::SealedOptions;
@@ -186,6 +187,10 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "HOW", env = "HEADWATER_LINK_PROTECTION", default_value = "encrypt",
           value_parser = link_protections(), hide_possible_values = true, help_heading = OVERLAY)]
     pub link_protection: LinkProtection,
+    /// The network interfaces that carry the files between nodes, as ib0,ib1 or 'ib*'. Each link uses all of them
+    /// (repeatable, or separated by commas) [default: the one by which a node reaches the front end]
+    #[arg(long, value_name = "NAMES", env = "HEADWATER_INTERFACES", value_delimiter = ',', help_heading = OVERLAY)]
+    pub interfaces: Vec<InterfaceName>,
 
     /// Report each step on standard error
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]

@@ -14,6 +14,17 @@ pub enum NodeEvent {
         /// Whether all nodes of the program have the I/O library.
         has_io: bool,
     },
+    /// Some nodes lack interfaces that the user named.
+    InterfacesMissing {
+        /// The first of these nodes.
+        node: String,
+        /// The interfaces that it lacks.
+        names: String,
+        /// Number of these nodes.
+        nodes: u32,
+        /// Number of these that have none of the interfaces.
+        without: u32,
+    },
     /// A message from this node.
     Message(u32, FromNode),
     /// The connection to this node has ended.

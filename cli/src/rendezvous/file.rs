@@ -14,6 +14,7 @@ use headwater_daemon::{CacheOptions, Fabric, LinkProtection, Policy, Preload, Se
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
+use super::interfaces::InterfaceName;
 use super::ports::Ports;
 use crate::io::options::IoOptions;
 use crate::session::directory::{is_session_name, name_of};
@@ -74,6 +75,9 @@ pub struct Service {
     pub records: Records,
     /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
+    /// The interfaces that carry the links between daemons, if the user named some.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceName>,
     /// libfabric for the links between daemons, where it works.
     pub fabric: Option<Fabric>,
     /// How these links are protected.
@@ -224,6 +228,7 @@ mod tests {
             preload: None,
             records: Records::None,
             ports: None,
+            interfaces: Vec::new(),
             fabric: None,
             link_protection: LinkProtection::Authenticate,
             io: None,

@@ -18,7 +18,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::client::{receive, send};
-use super::membership::{Membership, MembershipState, Time};
+use super::membership::{Arrival, Membership, MembershipState, Time};
 use super::messages::{FromNode, Roster, ToNode};
 use super::ports::{Ports, listen};
 use crate::rendezvous::events::NodeEvent;
@@ -296,19 +296,22 @@ impl RendezvousServer {
         self.is_settled = true;
         let count = self.tokens.len() as u32;
         self.report(NodeEvent::Members { count, missing, has_io: self.membership.has_io_everywhere() });
+        self.report_interfaces();
         let order = self.membership.order();
         let io_everywhere = self.membership.has_io_everywhere();
         let arrangement = self.arrange(&order);
         let addresses: Vec<SocketAddr> =
             arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
+        let interfaces = self.interfaces(arrangement.nodes.iter().map(|&node| order[node as usize]));
         for (node, &index) in (0..).zip(&order) {
             let token = self.tokens[index];
             if let Some(peer) = self.peers.get_mut(&token) {
                 peer.node = Some(node);
             }
             let Arrangement { nodes, servers, shape, .. } = arrangement.clone();
-            let addresses = addresses.clone();
-            self.send(token, &ToNode::Roster(Roster { node, nodes, addresses, servers, shape, io_everywhere }));
+            let (addresses, interfaces) = (addresses.clone(), interfaces.clone());
+            let roster = Roster { node, nodes, addresses, interfaces, servers, shape, io_everywhere };
+            self.send(token, &ToNode::Roster(roster));
         }
         None
     }
@@ -316,11 +319,36 @@ impl RendezvousServer {
     /// Returns the address of a node's daemon for the other nodes. A node on this machine may have a loopback address,
     /// so it gets the address by which others have reached this machine.
     fn address(&self, index: usize) -> SocketAddr {
-        let address = self.membership.arrivals()[index].address;
+        let Arrival { address, ref interfaces, .. } = self.membership.arrivals()[index];
+        if !interfaces.is_empty() {
+            return address;
+        }
         let local_address = |token: &Token| self.peers.get(token).and_then(|peer| peer.local_address);
         let is_here = local_address(&self.tokens[index]).is_none();
         let by_others = is_here.then(|| self.tokens.iter().find_map(local_address)).flatten();
         by_others.map_or(address, |ip| SocketAddr::new(ip, address.port()))
+    }
+
+    /// Returns all addresses of the nodes with these indices, if the links use interfaces that the user named. A node
+    /// without any has its one address.
+    fn interfaces(&self, indices: impl Iterator<Item = usize>) -> Vec<Vec<SocketAddr>> {
+        if self.membership.arrivals().iter().all(|arrival| arrival.interfaces.is_empty()) {
+            return Vec::new();
+        }
+        let interfaces = |index: usize| match &self.membership.arrivals()[index].interfaces {
+            none if none.is_empty() => vec![self.address(index)],
+            interfaces => interfaces.clone(),
+        };
+        indices.map(interfaces).collect()
+    }
+
+    /// Reports the nodes that lack interfaces.
+    fn report_interfaces(&self) {
+        let lacking = || self.membership.arrivals().iter().filter(|arrival| !arrival.interfaces_missing.is_empty());
+        let Some(Arrival { name, interfaces_missing, .. }) = lacking().next() else { return };
+        let without = lacking().filter(|arrival| arrival.interfaces.is_empty()).count() as u32;
+        let (names, nodes) = (interfaces_missing.join(", "), lacking().count() as u32);
+        self.report(NodeEvent::InterfacesMissing { node: name.clone(), names, nodes, without });
     }
 
     /// Returns ranks and trees by the user's options, or by default if the options don't fit these nodes.

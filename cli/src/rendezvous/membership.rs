@@ -30,6 +30,12 @@ pub struct Arrival {
     pub name: String,
     /// The address of its daemon.
     pub address: SocketAddr,
+    /// The addresses of its daemon on the interfaces that the user named; `address` is the first of them.
+    #[serde(default)]
+    pub interfaces: Vec<SocketAddr>,
+    /// The interfaces that it lacks.
+    #[serde(default)]
+    pub interfaces_missing: Vec<String>,
     /// The launcher's number of the node, from 0.
     pub number: Option<u32>,
     /// The launcher's number of nodes.
@@ -159,6 +165,8 @@ mod tests {
             stands_for: 1,
             name: format!("node{port}"),
             address: ([127, 0, 0, 1], port).into(),
+            interfaces: Vec::new(),
+            interfaces_missing: Vec::new(),
             number: None,
             nodes: None,
             rank: None,

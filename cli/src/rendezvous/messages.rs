@@ -67,6 +67,9 @@ pub struct Roster {
     pub nodes: Vec<u32>,
     /// By rank, the address of its daemon.
     pub addresses: Vec<SocketAddr>,
+    /// By rank, its addresses on the interfaces that the user named; empty if there are none in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<Vec<SocketAddr>>,
     /// How many of the first ranks are servers.
     pub servers: u32,
     /// The trees.

@@ -12,6 +12,7 @@ pub mod file;
 mod front;
 mod host;
 mod inline;
+pub mod interfaces;
 mod membership;
 pub mod messages;
 mod node;

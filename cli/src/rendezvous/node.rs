@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -32,9 +32,9 @@ use super::client::{connect, receive, send};
 use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::host;
+use super::interfaces::Listening;
 use super::membership::{Arrival, MISSING_MS_MAX};
 use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
-use super::ports::listen;
 use super::served::Served;
 use crate::io::preload;
 use crate::options::inner::NodeOptions;
@@ -100,8 +100,8 @@ struct Node {
     sender: Sender<Event>,
     events: Receiver<Event>,
     front: Option<Channel>,
-    /// The daemon's listener.
-    overlay: TcpListener,
+    /// The daemon's listeners.
+    overlay: Listening,
     /// The process owner was killed.
     is_orphaned: bool,
     /// Processes that wait for an answer.
@@ -133,7 +133,7 @@ impl Node {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let (sender, events) = forwarded(Arc::new(Waker::new(poll.registry(), WAKER)?))?;
-        let overlay = listen(job.service.ports)?;
+        let overlay = Listening::begin(&job.service.interfaces, job.service.ports)?;
         if options.has_owner {
             watch_owner(sender.clone())?;
         }
@@ -204,7 +204,10 @@ impl Node {
     /// Connects to the front end and registers.
     fn connect_front(&mut self) -> Result<()> {
         let stream = connect(&self.job.front)?;
-        let address = SocketAddr::new(stream.local_addr()?.ip(), self.overlay.local_addr()?.port());
+        let listening = self.overlay.listeners[0].local_addr()?;
+        let is_anywhere = listening.ip().is_unspecified();
+        let ip = if is_anywhere { stream.local_addr()?.ip() } else { listening.ip() };
+        let address = SocketAddr::new(ip, listening.port());
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
@@ -222,6 +225,8 @@ impl Node {
         self.send(&FromNode::Here(Arrival {
             name,
             address,
+            interfaces: self.overlay.addresses(),
+            interfaces_missing: self.overlay.missing.clone(),
             stands_for: self.nodes_here.count(),
             number: info.and_then(|info| info.node),
             nodes: info.and_then(|info| info.nodes),

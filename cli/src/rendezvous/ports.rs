@@ -38,11 +38,16 @@ impl fmt::Display for Ports {
 /// # Errors
 /// None is free, or there is no network.
 pub fn listen(ports: Option<Ports>) -> Result<TcpListener> {
+    listen_by(ports, |port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+}
+
+/// The same with `bind`, which listens at one port; zero is any.
+pub fn listen_by(ports: Option<Ports>, bind: impl Fn(u16) -> io::Result<TcpListener>) -> Result<TcpListener> {
     let any = Ports { first: 0, last: 0 };
     let Ports { first, last } = ports.unwrap_or(any);
     let mut failure = io::Error::from(io::ErrorKind::AddrInUse);
     for port in first..=last {
-        match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
+        match bind(port) {
             Ok(listener) => return Ok(listener),
             Err(error) => failure = error,
         }

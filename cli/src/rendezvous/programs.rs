@@ -120,6 +120,7 @@ pub fn service(
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         records: Records::None,
         ports: options.ports,
+        interfaces: options.interfaces.clone(),
         fabric,
         link_protection: options.link_protection,
         io: io

@@ -1,13 +1,14 @@
 //! One node's daemon in a job: by the best mechanism for the node, or by the next one that works.
 
-use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
 use headwater_daemon::Report;
+use headwater_overlay::Rails;
 use headwater_topology::Rank;
 
 use super::file::Service;
+use super::interfaces::Listening;
 use super::messages::{NodeAccess, Roster};
 use crate::namespace::presumed;
 use crate::session::daemons::{Daemons, NodeRank, Settings};
@@ -32,7 +33,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts this node's daemon; `overlay` is its listener for peers.
+    /// Starts this node's daemon; `overlay` has its listeners for peers.
     ///
     /// # Errors
     /// The reason why no mechanism works here.
@@ -40,7 +41,7 @@ impl Served {
         service: &Service,
         roster: &Roster,
         session: &Session,
-        overlay: &TcpListener,
+        overlay: &Listening,
         sender: &Sender<Event>,
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
@@ -93,7 +94,7 @@ struct Attempt<'a> {
     service: &'a Service,
     roster: &'a Roster,
     session: &'a Session,
-    overlay: &'a TcpListener,
+    overlay: &'a Listening,
     sender: &'a Sender<Event>,
     events: &'a Receiver<Event>,
 }
@@ -126,14 +127,26 @@ impl Attempt<'_> {
             records: service.records,
             fabric: service.fabric.clone(),
             link_protection: service.link_protection,
+            rails: (!roster.interfaces.is_empty()).then(|| self.rails()),
             is_detached: false,
         };
         let rank =
             roster.nodes.iter().position(|&node| node == roster.node).map_or(Rank::ROOT, |rank| Rank(rank as u32));
         let node_rank = NodeRank { node: number, rank };
-        let mut daemons =
-            Daemons::start_one(session, &settings, node_rank, (&roster.addresses, self.overlay), self.sender)?;
+        let mut daemons = Daemons::start_one(
+            session,
+            &settings,
+            node_rank,
+            (&roster.addresses, &self.overlay.listeners),
+            self.sender,
+        )?;
         daemons.wait_ready(self.events)?;
         Ok(Served { daemons: Some(daemons), disk: store.disk, access, mechanism })
+    }
+
+    /// Returns the interfaces that links use.
+    fn rails(&self) -> Rails {
+        let (interfaces, peers) = (self.overlay.interfaces.clone(), self.roster.interfaces.clone());
+        Rails { interfaces, peers, listener_fds: Vec::new() }
     }
 }

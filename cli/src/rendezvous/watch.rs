@@ -63,6 +63,20 @@ impl Watch {
                          is, unless all ranks are on one node");
                 }
             }
+            NodeEvent::InterfacesMissing { node, names, nodes, without } => {
+                let further = if nodes > 1 { format!(" and {} further nodes", nodes - 1) } else { String::new() };
+                let instead = match nodes - without {
+                    0 => "Links use the interface by which the front end is reached".to_owned(),
+                    _ if without == 0 => "Links use the others of --interfaces".to_owned(),
+                    _ => format!(
+                        "Links use the others of --interfaces, or on {without} of these nodes the interface by which \
+                         the front end is reached"
+                    ),
+                };
+                log(format_args!(
+                    "warning: {node}{further}: no interface {names} with an address. {instead}. See `ip address` on {node}"
+                ));
+            }
             NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
                 log(format_args!("warning: node {node}: {why}. Its processes use the source files"));

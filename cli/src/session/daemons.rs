@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::slice;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use headwater_daemon::{CacheOptions, Config, Fabric, LinkProtection, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
+use headwater_overlay::Rails;
 use headwater_store::layout::NodeDir;
 use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_topology::Rank;
@@ -71,6 +73,8 @@ pub struct Settings<'a> {
     pub fabric: Option<Fabric>,
     /// How their links are protected.
     pub link_protection: LinkProtection,
+    /// The interfaces that their links use, if the user named some.
+    pub rails: Option<Rails>,
     /// Whether they outlive this process: see [`Daemons::detach`].
     pub is_detached: bool,
 }
@@ -158,6 +162,7 @@ impl Settings<'_> {
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
             link_protection: self.link_protection,
+            rails: self.rails.clone(),
         }
     }
 }
@@ -185,22 +190,22 @@ impl Daemons {
         let peers = by_rank.collect::<Result<Vec<_>, _>>()?;
         let mut started = Daemons::none(session, settings)?;
         for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
-            started.add(session, settings, NodeRank { node, rank }, (&peers, listener), events)?;
+            started.add(session, settings, NodeRank { node, rank }, (&peers, slice::from_ref(listener)), events)?;
         }
         Ok(started)
     }
 
-    /// Starts one node's daemon, with peers on other machines; `listener` is for these.
+    /// Starts one node's daemon, with peers on other machines; `listeners` are for these.
     pub fn start_one(
         session: &Session,
         settings: &Settings,
         node_rank: NodeRank,
-        (peers, listener): (&[SocketAddr], &TcpListener),
+        (peers, listeners): (&[SocketAddr], &[TcpListener]),
         events: &Sender<Event>,
     ) -> Result<Daemons> {
         let mut started = Daemons::none(session, settings)?;
         started.first = node_rank.node as usize;
-        started.add(session, settings, node_rank, (peers, listener), events)?;
+        started.add(session, settings, node_rank, (peers, listeners), events)?;
         Ok(started)
     }
 
@@ -216,17 +221,21 @@ impl Daemons {
         session: &Session,
         settings: &Settings,
         NodeRank { node, rank }: NodeRank,
-        (peers, listener): (&[SocketAddr], &TcpListener),
+        (peers, listeners): (&[SocketAddr], &[TcpListener]),
         events: &Sender<Event>,
     ) -> Result<()> {
         let mut config = settings.config(session, node, rank, peers);
-        config.listener_fd = listener.as_raw_fd();
+        let mut listener_fds = listeners.iter().map(AsRawFd::as_raw_fd);
+        config.listener_fd = listener_fds.next().context("the daemon has no listener")?;
+        if let Some(rails) = &mut config.rails {
+            rails.listener_fds = listener_fds.collect();
+        }
         config.lifeline_fd = self.lifeline.as_ref().map(AsRawFd::as_raw_fd);
         let forest = settings.arrangement.forest();
         let reads = forest.tree_ids().any(|tree| forest.root(tree) == rank);
         let daemon = settings.opened.with(|files| {
             let mut inherited: Vec<_> =
-                [listener.as_fd()].into_iter().chain(self.lifeline.as_ref().map(AsFd::as_fd)).collect();
+                listeners.iter().map(AsFd::as_fd).chain(self.lifeline.as_ref().map(AsFd::as_fd)).collect();
             inherited.extend(settings.store.disk.as_ref().map(Disk::root));
             if reads {
                 let named =

@@ -150,6 +150,7 @@ impl ServiceRequest<'_> {
             records: self.records,
             fabric,
             link_protection: options.service.link_protection,
+            rails: None,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;

@@ -128,6 +128,7 @@ impl Site {
             preload: None,
             record_to: None,
             numa_replicas: None,
+            rails: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,
         }

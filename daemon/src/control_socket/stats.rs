@@ -47,6 +47,9 @@ pub struct NodeStats {
     /// Why TCP is used in place of libfabric, if it is.
     #[serde(default)]
     pub tcp_instead: Option<String>,
+    /// Why links do without one of the named interfaces, if some do.
+    #[serde(default)]
+    pub interface_failure: Option<String>,
     /// Source files that changed during the session and are used in place of copies.
     pub changed: Changed,
     /// Requests to this daemon by operation, without those that never occurred.

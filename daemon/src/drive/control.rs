@@ -62,6 +62,7 @@ impl Daemon {
             },
             clients,
             tcp_instead: self.content.links.tcp_instead().map(str::to_owned),
+            interface_failure: self.content.links.interface_failure().map(str::to_owned),
             preload: self.housekeeping.preloading.report(),
             shared_fs,
             changed: self.housekeeping.changes.clone(),

@@ -20,6 +20,7 @@ impl Daemon {
                 mismatches: self.housekeeping.timeline.mismatches,
             },
             tcp_instead: self.content.links.tcp_instead().map(str::to_owned),
+            interface_failure: self.content.links.interface_failure().map(str::to_owned),
             depth: self.depth,
             clients: self.content.generations.clients(&self.content.dir).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");

@@ -36,7 +36,7 @@ use crate::replicas::Replicating;
 use crate::stats::{Changed, NodeStats};
 
 impl Daemon {
-    pub(crate) fn start(config: &Config, listener: TcpListener, opened: Opened) -> Result<Daemon, DaemonError> {
+    pub(crate) fn start(config: &Config, listeners: Vec<TcpListener>, opened: Opened) -> Result<Daemon, DaemonError> {
         let system = |what| move |source: io::Error| DaemonError::System { what, source };
         let dir = config.dir();
         let scope = config.scope_paths()?;
@@ -54,7 +54,7 @@ impl Daemon {
             .map_err(failed("listen at", &dir.socket()))?;
         let control_socket = ControlSocket::listen(&dir.control(), registry, CONTROL_SOCKET)
             .map_err(failed("listen at", &dir.control()))?;
-        let links = links(config, listener, registry).map_err(system("listen for peers"))?;
+        let links = links(config, listeners, registry).map_err(system("listen for peers"))?;
         let (content, is_own_disk) = (dir.root(), config.disk.is_some());
         let pressure = Pressure::start(config.store_bytes_max, (&content, is_own_disk), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
@@ -120,8 +120,8 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
     }
 }
 
-/// Creates the links, which are accepted by `listener` or dialled.
-fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Result<Links> {
+/// Creates the links, which are accepted by `listeners` or dialled.
+fn links(config: &Config, listeners: Vec<TcpListener>, registry: &Registry) -> io::Result<Links> {
     let identity = Identity {
         rank: Rank(config.rank),
         forest: config.forest(),
@@ -129,9 +129,10 @@ fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Res
         key: config.key.clone(),
         protection: config.link_protection,
     };
-    listener.set_nonblocking(true)?;
-    let listener = mio::net::TcpListener::from_std(listener);
-    let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)?;
+    listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
+    let listeners = listeners.into_iter().map(mio::net::TcpListener::from_std).collect();
+    let mut links = Links::new(identity, listeners, Addresses::new(&config.peers, &config.names), registry, PEERS)?;
+    links.use_rails(config.rails.as_ref());
     links.use_fabric(config.fabric.as_ref());
     Ok(links)
 }

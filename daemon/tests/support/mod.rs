@@ -58,11 +58,18 @@ impl Cluster {
     /// Starts `ranks` daemons, each with its configuration changed by `change`, and waits until all are ready.
     pub fn run(&mut self, ranks: u32, change: impl Fn(&mut Config)) {
         let listeners: Vec<TcpListener> = (0..ranks).map(|_| listener()).collect();
-        self.addresses = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
-        for (rank, listener) in listeners.into_iter().enumerate() {
-            let mut config = self.config(rank as u32, ranks);
+        let listeners = listeners.into_iter().map(|listener| vec![listener]).collect();
+        self.run_on(listeners, change);
+    }
+
+    /// Starts a daemon with each of these sets of listeners, and waits until all are ready.
+    pub fn run_on(&mut self, listeners: Vec<Vec<TcpListener>>, change: impl Fn(&mut Config)) {
+        let ranks = listeners.len() as u32;
+        self.addresses = listeners.iter().map(|own| own[0].local_addr().unwrap()).collect();
+        for (rank, listeners) in (0..).zip(listeners) {
+            let mut config = self.config(rank, ranks);
             change(&mut config);
-            self.nodes.push(Node::start(config, listener));
+            self.nodes.push(Node::start(config, listeners));
         }
         for node in &mut self.nodes {
             assert_eq!(node.line(), r#"{"ready":true}"#);
@@ -75,7 +82,7 @@ impl Cluster {
         self.addresses = vec![listener.local_addr().unwrap(); ranks as usize];
         let mut config = self.config(rank, ranks);
         change(&mut config);
-        self.nodes.push(Node::start(config, listener));
+        self.nodes.push(Node::start(config, vec![listener]));
     }
 
     pub fn config(&self, rank: u32, ranks: u32) -> Config {
@@ -108,6 +115,7 @@ impl Cluster {
             numa_replicas: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,
+            rails: None,
             names: Vec::new(),
             is_site_export: false,
         }
@@ -147,14 +155,14 @@ impl Cluster {
 }
 
 impl Node {
-    fn start(config: Config, listener: TcpListener) -> Node {
+    fn start(config: Config, listeners: Vec<TcpListener>) -> Node {
         let (lifeline, daemon_lifeline) = UnixStream::pair().unwrap();
         let (output, mut daemon_output) = UnixStream::pair().unwrap();
         output.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let dir = NodeDir::new(&config.node_dir);
         let is_mounted = config.mount.is_some();
         let thread = std::thread::spawn(move || {
-            headwater_daemon::run(&config, listener, daemon_lifeline.into(), &mut daemon_output)
+            headwater_daemon::run(&config, listeners, daemon_lifeline.into(), &mut daemon_output)
         });
         Node { dir, lifeline: Some(lifeline), output: BufReader::new(output), thread: Some(thread), is_mounted }
     }

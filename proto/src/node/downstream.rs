@@ -10,6 +10,7 @@ use super::Node;
 use super::requests::is_content;
 use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent};
+use crate::topology::Up;
 use crate::{Output, Peer, Rank};
 
 /// Children that are remembered for each file.
@@ -74,8 +75,11 @@ impl Node {
     /// Handles a rank's refusal. True if it was a downstream source: then the next one is asked, or the
     /// reader.
     pub(super) fn downstream_source_declines(&mut self, rank: Rank, key: &Key) -> bool {
-        // It may be a parent too.
-        if !self.is_downstream_source_of(&key.0, rank) || self.pending.route(key) != Some(Route::Parent(rank)) {
+        // It may be a parent too. A reader requests nothing from parents, so a rank that has just declined another block
+        // of the file was asked as a downstream source.
+        let is_reader = self.pending.tree(key).is_some_and(|tree| self.route(key, tree).0 == Up::Reader);
+        let is_source = is_reader || self.is_downstream_source_of(&key.0, rank);
+        if !is_source || self.pending.route(key) != Some(Route::Parent(rank)) {
             return false;
         }
         self.drop_downstream_source(&key.0, rank);

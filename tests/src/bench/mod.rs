@@ -31,7 +31,7 @@ pub use table::Table;
 type Measure = fn(&mut Report);
 
 /// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
-const ALL: [(&str, Measure); 29] = [
+const ALL: [(&str, Measure); 30] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -46,6 +46,7 @@ const ALL: [(&str, Measure); 29] = [
     ("mount-kills", mount::kills),
     ("torch", torch::run),
     ("overlay-broadcast", overlay::broadcast),
+    ("overlay-interfaces", overlay::interfaces),
     ("overlay-latency", overlay::latency),
     ("overlay-files", overlay::files),
     ("overlay-kills", overlay::kills),

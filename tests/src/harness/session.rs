@@ -35,7 +35,13 @@ else
 fi
 cd /
 "$binary" stats --json --store "$store" > "$stats" || status=125
-"$binary" unmount --store "$store" "$view" || status=125
+# A process that the program has left behind ends soon, on a busy machine later.
+tries=0
+until "$binary" unmount --store "$store" "$view" 2> "$stats.unmount"; do
+	tries=$((tries + 1))
+	if [ "$tries" = 100 ]; then cat "$stats.unmount" >&2; status=125; break; fi
+	sleep 0.1
+done
 exit $status
 "#;
 

@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod fabric;
+mod interfaces;
 mod many;
 mod mpi;
 mod odd_nodes;

@@ -46,6 +46,11 @@ impl Site {
 
     /// The same of so many nodes.
     pub fn of(nodes: usize) -> Option<Site> {
+        Site::with_interfaces(nodes, 1)
+    }
+
+    /// The same with so many interfaces of each node.
+    pub fn with_interfaces(nodes: usize, interfaces: usize) -> Option<Site> {
         if !has_program("python3") {
             skipped("python3 is not installed");
             return None;
@@ -58,7 +63,7 @@ impl Site {
         let mounted =
             Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 600_000, pages: true }).map_err(skipped).ok()?;
         let shares = vec![mounted.scratch().to_path_buf(), project().to_path_buf(), fixture.outside("")];
-        match Cluster::up(nodes, &Options { shares, ..Options::default() }) {
+        match Cluster::up(nodes, &Options { interfaces, shares, ..Options::default() }) {
             Ok(cluster) => {
                 let shared = mounted.path().to_path_buf();
                 let mounts_before = output_of(cluster.on(1), MOUNTS);

@@ -32,6 +32,9 @@ enum Task {
         /// How long packets take from node to node, as 1ms.
         #[arg(long)]
         delay: Option<Delay>,
+        /// How many interfaces each has: eth0, eth1 and so on, each with a link of its own.
+        #[arg(long, default_value_t = 1)]
+        interfaces: usize,
         /// A directory in /tmp or on another RAM disk that all nodes see; repeatable.
         #[arg(long, value_name = "DIRECTORY")]
         share: Vec<PathBuf>,
@@ -57,8 +60,9 @@ enum Task {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     match &arguments.command {
-        Task::Up { nodes, rate, delay, share, ram_disk_mib } => {
-            let options = Options { rate: *rate, delay: *delay, ram_disk_mib: *ram_disk_mib, shares: share.clone() };
+        Task::Up { nodes, rate, delay, interfaces, share, ram_disk_mib } => {
+            let (rate, delay, interfaces, ram_disk_mib) = (*rate, *delay, *interfaces, *ram_disk_mib);
+            let options = Options { rate, delay, interfaces, ram_disk_mib, shares: share.clone() };
             let running = Registry::open()?.up(name, *nodes, &options)?;
             println!("Cluster `{name}` is up: {}, with their own {}.", running.node_names(), RAM_DISKS.join(", "));
             println!("Try: cargo xtask cluster exec{} 1 -- getent hosts node001", option(name));

@@ -16,7 +16,13 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A connection between two nodes: the end at `from`, and the end at `to`.
 pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
-    let listener = in_network_of(to, || TcpListener::bind((to.address, 0))).expect("a port is free");
+    connection_over(from, to, 0)
+}
+
+/// The same over the interface with this number.
+fn connection_over(from: &Node, to: &Node, interface: usize) -> (TcpStream, TcpStream) {
+    let address = to.address_on(interface);
+    let listener = in_network_of(to, || TcpListener::bind((address, 0))).expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let near = in_network_of(from, || TcpStream::connect(address)).unwrap_or_else(|e| panic!("{}: {e}", to.name));
     let (far, _) = listener.accept().expect("a peer has connected");
@@ -29,19 +35,28 @@ pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
 /// Seconds of plain transfers of so many bytes, between each of these pairs of nodes at once, until the last byte is
 /// received.
 pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
-    transfers_into(pairs, bytes, |_| io::sink())
+    let ends = pairs.iter().map(|(from, to)| (connection(from, to), io::sink())).collect();
+    transfers_between(ends, bytes)
 }
 
 /// The same with received bytes written to files in the receivers' RAM disks.
 pub(super) fn retained_transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
-    let file = |node: &Node| format!("/proc/{}/root/dev/shm/received", node.holder.pid);
-    let seconds = transfers_into(pairs, bytes, |node| File::create(file(node)).expect("a RAM disk has room"));
-    pairs.iter().for_each(|(_, to)| drop(std::fs::remove_file(file(to))));
+    retained_transfers_over(pairs, 1, bytes)
+}
+
+/// The same with the bytes of each pair divided among so many interfaces.
+pub(super) fn retained_transfers_over(pairs: &[(&Node, &Node)], interfaces: usize, bytes: u64) -> f64 {
+    let file = |node: &Node, number: usize| format!("/proc/{}/root/dev/shm/received{number}", node.holder.pid);
+    let all = || pairs.iter().flat_map(|(from, to)| (0..interfaces).map(move |number| (*from, *to, number)));
+    let retained = |to: &Node, number| File::create(file(to, number)).expect("a RAM disk has room");
+    let ends = all().map(|(from, to, number)| (connection_over(from, to, number), retained(to, number))).collect();
+    let seconds = transfers_between(ends, bytes / interfaces as u64);
+    all().for_each(|(_, to, number)| drop(std::fs::remove_file(file(to, number))));
     seconds
 }
 
-fn transfers_into<W: Write + Send>(pairs: &[(&Node, &Node)], bytes: u64, sink: impl Fn(&Node) -> W) -> f64 {
-    let ends: Vec<_> = pairs.iter().map(|(from, to)| (connection(from, to), sink(to))).collect();
+/// Seconds of transfers of so many bytes over each of these connections at once, into these sinks.
+fn transfers_between<W: Write + Send>(ends: Vec<((TcpStream, TcpStream), W)>, bytes: u64) -> f64 {
     let started = Instant::now();
     thread::scope(|scope| {
         for ((mut near, mut far), mut sink) in ends {

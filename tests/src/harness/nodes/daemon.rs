@@ -35,31 +35,36 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. Its log is written to the file `log`, as this process sees it. Its configuration contains the socket
+    /// Starts it. Its log is written to the file `log`, as this process sees it. Its configuration contains the sockets
     /// that it listens at.
-    pub(super) fn start(node: &Node, address: SocketAddr, config: impl FnOnce(RawFd) -> Value, log: &Path) -> Daemon {
+    pub(super) fn start(
+        node: &Node,
+        addresses: &[SocketAddr],
+        config: impl FnOnce(&[RawFd]) -> Value,
+        log: &Path,
+    ) -> Daemon {
         let mounts = namespace(node, "mnt").unwrap_or_else(|e| panic!("the mounts of {}: {e}", node.name));
         let log = File::options().append(true).create(true).open(log).expect("the session's directory is there");
         let start = || {
-            let listener = bind(node, address);
+            let listeners: Vec<TcpListener> = addresses.iter().map(|address| bind(node, *address)).collect();
             // Its standard input ends with this process, and so does it: it needs nothing more to be ended by.
             let mut command = Command::new(headwater_binary());
             command.arg("daemon").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
             command.env("HEADWATER_LOG", std::env::var("HEADWATER_LOG").unwrap_or_else(|_| "info".into()));
-            let passed = listener.as_raw_fd();
+            let passed: Vec<RawFd> = listeners.iter().map(AsRawFd::as_raw_fd).collect();
             let enter = move || {
-                fcntl_setfd(&listener, FdFlags::empty())?;
+                listeners.iter().try_for_each(|listener| fcntl_setfd(listener, FdFlags::empty()))?;
                 Ok(move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?)
             };
-            // SAFETY: between fork and exec `enter` makes two system calls on descriptors that it owns, and
+            // SAFETY: between fork and exec `enter` makes some system calls on descriptors that it owns, and
             // neither allocates nor takes a lock.
             unsafe { command.pre_exec(enter) };
             (command.spawn().unwrap_or_else(|e| panic!("{}: {e}", headwater_binary().display())), passed)
         };
-        let (mut process, listener) = on(node, start);
+        let (mut process, listeners) = on(node, start);
         let mut input = process.stdin.take().expect("it is a pipe");
         // That a daemon has just died shows as it does not become ready.
-        let _ = writeln!(input, "{}", config(listener));
+        let _ = writeln!(input, "{}", config(&listeners));
         let output = BufReader::new(process.stdout.take().expect("it is a pipe"));
         Daemon { process, input: Some(input), output, is_paused: false, is_ready: false }
     }

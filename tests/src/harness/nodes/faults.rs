@@ -51,6 +51,11 @@ impl Nodes<'_> {
         network::reconnect(self.cluster, &self.nodes(ranks));
     }
 
+    /// Pulls the cable of one of a rank's interfaces: packets are lost, and the interface stays up.
+    pub fn unplug(&mut self, rank: usize, interface: usize) {
+        network::unplug(self.cluster, self.node(rank), interface);
+    }
+
     fn nodes(&self, ranks: &[usize]) -> Vec<&Node> {
         ranks.iter().map(|&rank| self.node(rank)).collect()
     }

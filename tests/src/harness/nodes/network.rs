@@ -63,7 +63,13 @@ pub(super) fn reconnect(cluster: &Cluster, nodes: &[&Node]) {
 }
 
 fn move_to(cluster: &Cluster, nodes: &[&Node], bridge: &str) {
-    nodes.iter().for_each(|node| run(cluster, &["link", "set", &node.name, "master", bridge]));
+    let ports = nodes.iter().flat_map(|node| (0..node.interfaces).map(|number| node.port(number)));
+    ports.for_each(|port| run(cluster, &["link", "set", &port, "master", bridge]));
+}
+
+/// Pulls the cable of one of a node's interfaces out of the switch. Both ends stay up: packets are lost.
+pub(super) fn unplug(cluster: &Cluster, node: &Node, interface: usize) {
+    run(cluster, &["link", "set", &node.port(interface), "nomaster"]);
 }
 
 fn run(cluster: &Cluster, arguments: &[&str]) {

@@ -32,6 +32,8 @@ pub struct Plan {
     scope: Vec<PathBuf>,
     store_bytes_max: u64,
     absent: Vec<usize>,
+    /// The number of interfaces that links use; zero: one connection, over the first.
+    interfaces: usize,
 }
 
 /// A session over a cluster. Dropped, its daemons end.
@@ -52,6 +54,7 @@ impl Plan {
             scope: scope.iter().map(|path| path.to_path_buf()).collect(),
             store_bytes_max: 1 << 30,
             absent: Vec::new(),
+            interfaces: 0,
         }
     }
 
@@ -64,6 +67,12 @@ impl Plan {
     /// `push`, `pull` or `adaptive`.
     pub fn policy(mut self, policy: &'static str) -> Plan {
         self.policy = policy;
+        self
+    }
+
+    /// With links over so many interfaces of each node.
+    pub fn interfaces(mut self, interfaces: usize) -> Plan {
+        self.interfaces = interfaces;
         self
     }
 
@@ -215,8 +224,21 @@ impl<'a> Nodes<'a> {
         fs::read_to_string(self.outside(rank, &format!("{DIRECTORY}/log"))).unwrap_or_default()
     }
 
-    fn address(&self, rank: usize) -> SocketAddr {
-        (self.node(rank).address, PORT).into()
+    /// The addresses at which a rank listens.
+    fn addresses(&self, rank: usize) -> Vec<SocketAddr> {
+        (0..self.plan.interfaces.max(1)).map(|number| (self.node(rank).address_on(number), PORT).into()).collect()
+    }
+
+    /// The interfaces that a rank's links use, if they are named.
+    fn rails(&self, rank: usize, listeners: &[RawFd]) -> Option<Value> {
+        let interface = |number| {
+            let (name, address) = (Node::interface(number), self.node(rank).address_on(number));
+            json!({ "name": name, "address": address, "prefix_bits": 16 })
+        };
+        let interfaces: Vec<Value> = (0..self.plan.interfaces).map(interface).collect();
+        let peers: Vec<Vec<SocketAddr>> = (0..self.ranks()).map(|rank| self.addresses(rank)).collect();
+        let rails = json!({ "interfaces": interfaces, "peers": peers, "listener_fds": listeners.get(1..) });
+        Some(rails).filter(|_| self.plan.interfaces > 0)
     }
 
     fn launch(&mut self, ranks: &[usize]) {
@@ -227,9 +249,9 @@ impl<'a> Nodes<'a> {
             assert!(self.daemons[rank].is_none(), "rank {rank} runs");
             self.starts[rank] += 1;
             self.prepare(rank, &library).unwrap_or_else(|e| panic!("the directory of rank {rank}: {e}"));
-            let config = |listener| self.config(rank, listener);
+            let config = |listeners: &[RawFd]| self.config(rank, listeners);
             let log = self.outside(rank, &format!("{DIRECTORY}/log"));
-            let daemon = Daemon::start(self.node(rank), self.address(rank), config, &log);
+            let daemon = Daemon::start(self.node(rank), &self.addresses(rank), config, &log);
             self.daemons[rank] = Some(daemon);
         }
     }
@@ -246,7 +268,7 @@ impl<'a> Nodes<'a> {
         std::io::Write::write_all(&mut file?, library)
     }
 
-    fn config(&self, rank: usize, listener: RawFd) -> Value {
+    fn config(&self, rank: usize, listeners: &[RawFd]) -> Value {
         let ranks = self.ranks();
         let scope: Vec<(bool, &Path)> = self.plan.scope.iter().map(|dir| (true, dir.as_path())).collect();
         json!({
@@ -257,8 +279,9 @@ impl<'a> Nodes<'a> {
             "policy": self.plan.policy,
             "session": "e5".repeat(16),
             "key": "7e".repeat(32),
-            "peers": (0..ranks).map(|rank| self.address(rank)).collect::<Vec<_>>(),
-            "listener_fd": listener,
+            "peers": (0..ranks).map(|rank| self.addresses(rank)[0]).collect::<Vec<_>>(),
+            "listener_fd": listeners[0],
+            "rails": self.rails(rank, listeners),
             "node_dir": self.dir(rank),
             "session_lock": format!("{DIRECTORY}/lock"),
             "store_bytes_max": self.plan.store_bytes_max,

@@ -1,6 +1,7 @@
 //! The benchmarks: numbers in tables, with ratios taken in one run. They judge nothing; the targets are beside the
 //! numbers.
 
+mod bulk;
 mod counts;
 mod fixture;
 mod io;
@@ -31,7 +32,7 @@ pub use table::Table;
 type Measure = fn(&mut Report);
 
 /// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
-const ALL: [(&str, Measure); 30] = [
+const ALL: [(&str, Measure); 31] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -44,6 +45,7 @@ const ALL: [(&str, Measure); 30] = [
     ("mount-upcalls", mount::fuse_requests),
     ("mount-memory", mount::resident),
     ("mount-kills", mount::kills),
+    ("bulk", bulk::run),
     ("torch", torch::run),
     ("overlay-broadcast", overlay::broadcast),
     ("overlay-interfaces", overlay::interfaces),

@@ -68,6 +68,11 @@ impl PassthroughPaths {
         names * SHARE >= paths_max.saturating_sub(self.paths.len() - names)
     }
 
+    /// Returns whether this is a passthrough path that this node or one below changes.
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        self.paths.contains_key(path) && !self.from_above.contains(path)
+    }
+
     /// Returns the paths that the parent reported or the root found changed.
     pub(crate) fn inherited(&self) -> impl Iterator<Item = &Path> {
         self.from_above.iter()
@@ -95,11 +100,10 @@ impl PassthroughPaths {
     /// Returns whether this path, and with `tree` all below it, is already noted as changed. A report from
     /// here or below covers one from above; the inverse does not hold.
     pub(crate) fn covers_as(&self, path: &Path, tree: bool, is_from_above: bool) -> bool {
-        let is_own = |path: &Path| !self.from_above.contains(path);
         match self.paths.get(path) {
-            Some(&known) if (known || !tree) && (is_from_above || is_own(path)) => true,
+            Some(&known) if (known || !tree) && (is_from_above || self.is_own(path)) => true,
             _ => {
-                let is_tree = |above: &Path| self.paths.get(above) == Some(&true) && is_own(above);
+                let is_tree = |above: &Path| self.paths.get(above) == Some(&true) && self.is_own(above);
                 self.trees > 0 && core::iter::successors(path.parent(), Path::parent).any(|above| is_tree(&above))
             }
         }

@@ -160,7 +160,12 @@ impl Node {
         }
         let Some(checking) = self.refresh.checking.take() else { return false };
         let Checking { demand, changes, is_partial, answers, .. } = checking;
-        let changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
+        let mut changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
+        if answers.is_none() {
+            // What is passed through here because this node or one below changes it stays so on all nodes, whatever
+            // another reader reports: below it nothing was checked.
+            changes.iter_mut().for_each(|changes| changes.retain(|change| !self.passthrough.is_own(&change.path)));
+        }
         if let Some((to, number)) = answers {
             self.answer_check(to, number, changes.as_deref());
         } else if changes.as_ref().is_some_and(Vec::is_empty) {

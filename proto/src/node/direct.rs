@@ -1,7 +1,7 @@
 //! Large content that this node's processes read from the source file, because that is faster.
 
 use headwater_abi::wire::{Aspect, Message};
-use headwater_abi::{Attr, Path};
+use headwater_abi::{Attr, Kind, Path};
 
 use super::Node;
 use super::requests::{aspects_of, is_content};
@@ -31,7 +31,7 @@ impl Node {
 
     /// Compares the file system of a file, because another node has begun to.
     pub(super) fn compare_with_others(&mut self, path: Path, attr: Attr, from: Peer) {
-        if !self.scope.contains(&path) {
+        if !self.scope.contains(&path) || attr.kind() != Kind::File {
             return;
         }
         let (is_new, sample) = self.direct.announced(&path, &attr);

@@ -21,6 +21,11 @@ mod options {
 mod rendezvous {
     pub mod file;
     pub mod ports;
+
+    pub mod interfaces {
+        /// The name of an interface, which serde reads.
+        pub type InterfaceName = String;
+    }
 }
 #[allow(dead_code, reason = "no program is checked here")]
 #[path = "../../cli/src/via"]

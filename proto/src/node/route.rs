@@ -209,6 +209,11 @@ impl Node {
     pub(super) fn redispatch(&mut self) {
         for key in self.pending.keys_routed(Route::Waiting) {
             let Some(tree) = self.pending.tree(&key) else { continue };
+            if self.entries.get(&key.0).is_none() && self.listed_absent_in(&key.0).is_some() {
+                // Its directory has been read since.
+                self.release(&key);
+                continue;
+            }
             match self.dispatch(&key, tree) {
                 Some(route) => drop(self.pending.set_route(&key, route)),
                 None => self.fail(&key),

@@ -63,7 +63,9 @@ impl Node {
             return self.stop_reading(&path, block);
         }
         self.note_read(&path);
-        if self.linked_content(&path, aspect).is_some() {
+        // While more of it arrives, the read goes on; what it needs is adopted at its end.
+        let is_arriving = self.entries.get(&path).is_some_and(|entry| entry.is_arriving());
+        if !is_arriving && self.linked_content(&path, aspect).is_some() {
             self.end_read(&path, block);
             self.adopt_hard_link(&path, aspect);
             return;

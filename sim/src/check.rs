@@ -22,7 +22,7 @@ impl World {
             Publication::Block { path, block, head, .. } => self.check_content(rank, path, Aspect::Block(*block), head),
             Publication::HardLink { path, target, aspect, head } => {
                 ensure(path != target, || format!("{path} links to itself"))?;
-                ensure(self.site(rank).store.is_right(&(target.clone(), None), head), || {
+                ensure(self.site(rank).store.is_published(target, head), || {
                     format!("{path} links to {target}, which is not complete")
                 })?;
                 self.check_content_head(rank, path, *aspect, head)

@@ -128,6 +128,16 @@ impl Store {
         self.read_all(piece, head).is_some_and(|segments| segments.iter().all(|segment| segment.2 == stamp))
     }
 
+    /// Returns whether all bytes that `head` describes are published under this name, and right, whatever arrives
+    /// meanwhile.
+    pub(crate) fn is_published(&self, path: &Path, head: &FileHead) -> bool {
+        let published = self.names.get(path).and_then(|inode| self.inodes.get(inode));
+        let is_right = |file: &Bytes, &(offset, bytes): &(u64, u64)| {
+            file.read(offset, bytes).is_some_and(|all| all.iter().all(|segment| segment.2 == stamp_of(&head.attr)))
+        };
+        head.ranges.iter().all(|range| published.is_some_and(|file| is_right(file, range)))
+    }
+
     /// Returns the digest of the bytes that `head` describes, if all are there.
     pub(crate) fn digest(&self, piece: &Piece, head: &FileHead) -> Option<Digest> {
         Some(digest_of(self.read_all(piece, head)?))

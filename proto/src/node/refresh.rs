@@ -303,8 +303,11 @@ impl Node {
     /// Begins a generation. Without `changes`, none of the known facts is certain.
     fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, requesters: Vec<Requester>) {
         let children: Vec<Rank> = self.children.keys().copied().collect();
-        for rank in children {
+        for &rank in &children {
             self.announce(rank, generation, changes.as_deref(), &requesters);
+        }
+        if changes.is_none() && self.control() == Up::Reader {
+            self.repeat_passthrough_paths(&children);
         }
         let changed = changes.as_ref().map(|changes| changes.len() as u64);
         let before = core::mem::replace(&mut self.refresh.generation, generation);
@@ -326,6 +329,17 @@ impl Node {
         let passthrough = self.passthrough.iter().map(|(path, tree)| (path.clone(), tree)).collect();
         self.outputs.push_back(Output::Generation { generation, changes, passthrough });
         self.answer_own(changed, &requesters);
+    }
+
+    /// Announces anew what this node or one below changes: all others have just taken back what they got from above.
+    fn repeat_passthrough_paths(&mut self, children: &[Rank]) {
+        let own: Vec<(Path, bool)> = self.passthrough.own().map(|(path, tree)| (path.clone(), tree)).collect();
+        let is_control = |rank: &&Rank| self.children.get(rank).is_some_and(|child| child.joined.is_control);
+        for &rank in children.iter().filter(is_control).collect::<Vec<_>>() {
+            for (path, tree) in own.iter().cloned() {
+                self.send_to_child(rank, Message::Passthrough { path, tree });
+            }
+        }
     }
 
     /// Reports to the requesters, here and below, that nothing has changed and no generation begins.

@@ -27,6 +27,9 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// The most ranges that a file's content is cut into.
 pub const RANGES_MAX: usize = 64;
+/// The first block of a file that is read by the reader of the tree that it goes down; those before are read by the
+/// file's own reader.
+pub const STRIPED_BLOCK_MIN: u32 = 16;
 /// Bytes of a block, the unit in which large files travel. A file's last block may be shorter.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 /// The most changes in one [`Message::Refresh`], and the most paths in one

@@ -8,7 +8,10 @@ use headwater_abi::wire::BLOCK_BYTES;
 use headwater_daemon::{Policy, Shape};
 use support::{Cluster, elf};
 
+/// More than a file's own reader reads alone.
 const LARGE_BYTES: usize = 20 << 20;
+/// Readers of the default shape.
+const READERS: u64 = 2;
 
 /// Returns bytes of which no two blocks are equal.
 fn large() -> Vec<u8> {
@@ -49,12 +52,12 @@ struct Counts {
 }
 
 impl Counts {
-    /// Whether the file is opened once, nothing is read or sent twice, and no node sends more than a file.
+    /// Whether each reader opens the file once, nothing is read or sent twice, and no node sends more than a file.
     fn are_right(&self) -> bool {
         // Of twenty blocks a tree has seven at most, and a push may cross a request.
         let (file, spare) = (LARGE_BYTES as u64, 3 * BLOCK_BYTES);
         let needed = (self.sent.len() as u64 - 1) * file;
-        (self.opened, self.read) == (1, file)
+        (self.opened, self.read) == (READERS, file)
             && self.sent.iter().all(|bytes| *bytes < file + spare)
             && self.sent.iter().sum::<u64>() < needed + spare
     }

@@ -1,5 +1,6 @@
 //! A node's configuration.
 
+use headwater_abi::wire::STRIPED_BLOCK_MIN;
 use serde::{Deserialize, Serialize};
 
 use crate::timeouts::DOUBLINGS_MAX;
@@ -123,7 +124,7 @@ impl Default for Limits {
             ban_ms: 10_000,
             piece_bytes_max: 2 << 20,
             blocks_downloading_max: 16,
-            striped_block_min: 16,
+            striped_block_min: STRIPED_BLOCK_MIN,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
-use headwater_abi::wire::{Aspect, FileHead};
+use headwater_abi::wire::{Aspect, FileHead, STRIPED_BLOCK_MIN};
 use headwater_abi::{Attr, Kind, Path};
 use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
@@ -62,8 +62,11 @@ impl Reader {
             return Ok(FileEvent::Opened(self.head(job, &source, attr, &[])));
         }
         if attr.size > READ_BYTES as u64 / 2 {
-            // This doubles the read-ahead and halves the requests to the server.
-            let _ = fadvise(&source, 0, None, Advice::Sequential);
+            // What lies behind a striped block is another reader's to read. Otherwise, twice the read-ahead halves the
+            // requests to the server.
+            let is_striped = job.block().is_some_and(|block| block >= STRIPED_BLOCK_MIN);
+            let advice = if is_striped { Advice::Random } else { Advice::Sequential };
+            let _ = fadvise(&source, 0, None, advice);
         }
         let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));
         buffer.resize(buffer.len().max(bytes), 0);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
-use headwater_abi::wire::{Aspect, FileHead, STRIPED_BLOCK_MIN};
+use headwater_abi::wire::{Aspect, BLOCK_BYTES, FileHead, STRIPED_BLOCK_MIN};
 use headwater_abi::{Attr, Kind, Path};
 use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
@@ -62,9 +62,9 @@ impl Reader {
             return Ok(FileEvent::Opened(self.head(job, &source, attr, &[])));
         }
         if attr.size > READ_BYTES as u64 / 2 {
-            // What lies behind a striped block is another reader's to read. Otherwise, twice the read-ahead halves the
-            // requests to the server.
-            let is_striped = job.block().is_some_and(|block| block >= STRIPED_BLOCK_MIN);
+            // What lies behind a block of a file that readers share is another one's to read. Otherwise, twice the
+            // read-ahead halves the requests to the server.
+            let is_striped = job.block().is_some() && attr.size > u64::from(STRIPED_BLOCK_MIN) * BLOCK_BYTES;
             let advice = if is_striped { Advice::Random } else { Advice::Sequential };
             let _ = fadvise(&source, 0, None, advice);
         }

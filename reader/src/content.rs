@@ -64,8 +64,9 @@ impl Reader {
         if attr.size > READ_BYTES as u64 / 2 {
             // What lies behind a block of a file that readers share is another one's to read. Otherwise, twice the
             // read-ahead halves the requests to the server.
-            let is_striped = job.block().is_some() && attr.size > u64::from(STRIPED_BLOCK_MIN) * BLOCK_BYTES;
-            let advice = if is_striped { Advice::Random } else { Advice::Sequential };
+            let is_large = attr.size > u64::from(STRIPED_BLOCK_MIN) * BLOCK_BYTES;
+            let is_shared = self.shares_files && job.block().is_some() && is_large;
+            let advice = if is_shared { Advice::Random } else { Advice::Sequential };
             let _ = fadvise(&source, 0, None, advice);
         }
         let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));

@@ -54,9 +54,15 @@ struct Worker {
 
 impl Pool {
     /// Creates a pool that wakes the event loop for events. With `for_all_users`, it reads only what all users may
-    /// read. It looks for content in `cache`.
-    pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool, cache: Option<Arc<Cache>>) -> Pool {
-        let reader = Arc::new(Reader::new(opened, for_all_users));
+    /// read; with `shares_files`, other readers read parts of large files. It looks for content in `cache`.
+    pub fn new(
+        waker: Arc<Waker>,
+        opened: Opened,
+        for_all_users: bool,
+        shares_files: bool,
+        cache: Option<Arc<Cache>>,
+    ) -> Pool {
+        let reader = Arc::new(Reader::new(opened, for_all_users, shares_files));
         let (jobs, jobs_out) = unbounded();
         let (events_in, event) = bounded(EVENTS_MAX);
         let open_jobs = Arc::default();

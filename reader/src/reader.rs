@@ -54,15 +54,19 @@ pub(crate) struct Reader {
     pub(crate) scarce_waits: AtomicU32,
     /// Only what all users may read is read.
     pub(crate) for_all_users: bool,
+    /// Other readers read parts of large files.
+    pub(crate) shares_files: bool,
 }
 
 impl Reader {
-    /// Creates a reader with these open files. With `for_all_users`, it reads only what all users may read.
-    pub(crate) fn new(opened: Opened, for_all_users: bool) -> Reader {
+    /// Creates a reader with these open files. With `for_all_users`, it reads only what all users may read; with
+    /// `shares_files`, other readers read parts of large files.
+    pub(crate) fn new(opened: Opened, for_all_users: bool, shares_files: bool) -> Reader {
         Reader {
             directories: Directories::new(for_all_users),
             opened: opened.into(),
             for_all_users,
+            shares_files,
             ..Reader::default()
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use headwater_abi::table::Header;
 use headwater_mount::Mount;
 use headwater_overlay::{Addresses, Identity, Links, Transfers};
-use headwater_proto::{Forest, Rank};
+use headwater_proto::{Forest, Rank, TreeId};
 use headwater_reader::{Opened, Pool};
 use headwater_store::layout::NodeDir;
 use headwater_store::{Following, Store, Table, view};
@@ -72,7 +72,7 @@ impl Daemon {
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let preloading = Preloading::start(config, &scope, &waker);
         let keeping = Keeping::start(cache.clone());
-        let readers = Pool::new(waker, opened, config.is_site_export, cache);
+        let readers = Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache);
         Ok(Daemon {
             driver,
             content: Content {
@@ -118,6 +118,11 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
         clearings: Clearings::default(),
         refreshes: Refreshes::default(),
     }
+}
+
+/// Returns whether several nodes read parts of one file.
+fn has_several_readers(forest: &Forest) -> bool {
+    forest.is_striped() && forest.tree_ids().any(|tree| forest.root(tree) != forest.root(TreeId(0)))
 }
 
 /// Creates the links, which are accepted by `listeners` or dialled.

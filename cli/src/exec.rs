@@ -7,6 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use headwater_closure::program;
 use headwater_launch::info::LaunchInfo;
@@ -31,6 +33,10 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 /// The variable that names the loader's audit libraries.
 const AUDIT: &str = "LD_AUDIT";
+/// How often a copy is tried that a thread of the daemon has open for writing.
+const BUSY_TRIES_MAX: u32 = 50;
+/// The pause between two tries.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// Executes the program. On failure, reports the reason and returns a shell's exit status.
 pub fn exec(options: &ExecOptions) -> u8 {
@@ -228,8 +234,14 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Envi
             if let Some((name, arguments)) = arguments.split_first() {
                 // A script's interpreter may lie outside of the store.
                 let complains = shim::note(file.as_ref());
-                // If the copy can't be executed, the source file decides.
-                let _ = command(file.as_ref(), name, arguments, &loadable(environment, complains)).exec();
+                // If the copy can't be executed, the source file decides. Its daemon may have it open for a moment.
+                for _ in 0..BUSY_TRIES_MAX {
+                    let error = command(file.as_ref(), name, arguments, &loadable(environment, complains)).exec();
+                    if error.kind() != io::ErrorKind::ExecutableFileBusy {
+                        break;
+                    }
+                    thread::sleep(BUSY_PAUSE);
+                }
             }
         }
         Resolved::Original => {}

@@ -6,10 +6,16 @@
  * Only audited programs are redirected. A static program, or one of another architecture or C library, would use the
  * store's paths, and nothing would map them back. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 
 #include "shim.h"
 #include "sys.h"
+
+/* A thread of the daemon may close what it has written just after its content is published. */
+#define BUSY_TRIES_MAX 50
+#define BUSY_PAUSE_NS 1000000
 
 /* Returns true if one of the process's supplementary groups is this one. */
 static __attribute__((noinline)) bool is_member(uint32_t group)
@@ -104,6 +110,16 @@ static enum hwa_answer choose_executable(int dirfd, const char *path, char *cons
 	default:
 		return HWA_ORIGINAL;
 	}
+}
+
+bool hwa_exec_again(int error, unsigned *tries)
+{
+	struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
+
+	if (error != ETXTBSY || (*tries)++ == BUSY_TRIES_MAX)
+		return false;
+	hwa_sys(__NR_nanosleep, &pause, NULL);
+	return true;
 }
 
 enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)

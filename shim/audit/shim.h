@@ -269,6 +269,9 @@ static inline void hwa_exec_end(struct hwa_exec *exec)
 	hwa_path_end(&exec->found.path);
 }
 enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec);
+/* Returns true, after a pause, if an execution failed because the daemon still had the copy open for writing: it is to
+ * be tried again. `tries` begins with 0. */
+bool hwa_exec_again(int error, unsigned *tries);
 /* Writes the arguments of a script's interpreter. Slots of `out`: the length of argv + 3. */
 void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out);
 /* hwa_exec_resolve for callers without cleanup (Rust): it copies the file's path and a script's line. */

@@ -143,8 +143,13 @@ static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, stru
 		exec->argument = exec->argument ? line + (exec->argument - exec->line) : NULL;
 	}
 	hwa_path_end(&exec->found.path);
-	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare)
-				 : execute(ns, copy, argv, envp, bare);
+	int result;
+	unsigned tries = 0;
+	do
+		result = exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare)
+					   : execute(ns, copy, argv, envp, bare);
+	while (hwa_exec_again(*ns->errno_location(), &tries));
+	return result;
 }
 
 /* Executes the store's copy. Returns UNSERVED if the original must be tried. */
@@ -427,8 +432,12 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 		return UNSERVED;
 	}
 	spawns *spawn = LIBC(posix_spawn);
-	int error = exec.interpreter ? spawn_script(spawn, &exec, path, pid, actions, attributes, argv, envp)
-				     : spawn(pid, exec.file, actions, attributes, argv, envp);
+	int error;
+	unsigned tries = 0;
+	do
+		error = exec.interpreter ? spawn_script(spawn, &exec, path, pid, actions, attributes, argv, envp)
+					 : spawn(pid, exec.file, actions, attributes, argv, envp);
+	while (hwa_exec_again(error, &tries));
 	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)
 		return error;
 	hwa_count(HWA_COUNT_FALLBACKS);

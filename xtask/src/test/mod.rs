@@ -5,6 +5,7 @@ mod c_tests;
 mod on;
 mod options;
 mod report;
+mod room;
 mod steps;
 
 use std::thread;
@@ -50,6 +51,7 @@ impl Step {
 /// Runs the steps. Returns true if nothing failed. A step's failure does not prevent the others. Steps that only
 /// compute run behind the others, whose tests wait for much.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
+    room::warn_if_short();
     setup::run(shell, Purpose::All)?;
     if !options.on.is_empty() {
         return on::run(shell, options);
@@ -83,6 +85,9 @@ fn run_step(shell: &Shell, options: &Options, step: Step) -> (String, Tally, Dur
     shell.end(&name, start, tally.failed.is_empty());
     if !tally.failed.is_empty() {
         println!("{}", tally.output.trim_end());
+        if let Some(why) = room::explanation() {
+            println!("{why}");
+        }
     }
     (name, tally, start.elapsed())
 }

@@ -95,6 +95,9 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("user_ns", word::USER_NS),
                 ("unaudited", word::UNAUDITED),
                 ("stored_file_bytes_max", word::STORED_FILE_BYTES_MAX),
+                ("mount_at", word::MOUNT_AT),
+                ("mount_bytes", word::MOUNT_BYTES),
+                ("mount_dev", word::MOUNT_DEV),
             ]),
         ),
         (

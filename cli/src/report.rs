@@ -19,7 +19,7 @@ pub fn report(options: &RunOptions, summary: &Summary) {
             log(format_args!("warning: on {nodes} of {} nodes links did without an interface: {why}", summary.nodes));
         }
     }
-    if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::Audit.name() {
+    if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::AUDIT_ALONE.name() {
         log(format_args!(
             "note: --numa-replicas does nothing with --via {}: the kernel caches a mounted file once. Use --via audit for copies",
             summary.via

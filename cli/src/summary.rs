@@ -379,7 +379,7 @@ mod tests {
     use std::time::Duration;
 
     fn choice() -> Choice {
-        Choice { mechanism: Mechanism::Audit, reason: "--via audit".into() }
+        Choice { mechanism: Mechanism::AUDIT_ALONE, reason: "--via audit".into() }
     }
 
     fn report() -> Report {

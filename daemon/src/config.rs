@@ -238,6 +238,16 @@ impl Config {
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
     }
 
+    /// Returns whether processes under audit read the store's copies.
+    pub(crate) fn serves_audit(&self) -> bool {
+        self.mount.as_ref().is_none_or(|mount| mount.is_beside_audit)
+    }
+
+    /// Returns the size above which processes under audit read files in the mount.
+    fn mounted_file_bytes_min(&self) -> Option<u64> {
+        self.mount.as_ref().filter(|mount| mount.is_beside_audit).map(|_| self.whole_file_bytes_max)
+    }
+
     /// Returns the size above which files are compared: read through the trees, or faster from their file system. There
     /// is none where all content has to be stored, and where it is decided already. Few nodes compare, so that many
     /// don't load a slow file system.
@@ -273,7 +283,7 @@ impl Config {
     pub(crate) fn node(&self, scope: Vec<(bool, Path)>) -> headwater_proto::Config {
         // Programs may search a mounted file system from end to end without reading content. Under audit, files are
         // loaded, and their neighbours are not needed.
-        let limits = if self.mount.is_some() || self.is_site_export {
+        let limits = if !self.serves_audit() || self.is_site_export {
             Limits {
                 facts_max: FACTS_MAX,
                 listing_bytes_max: LISTING_BYTES_MAX,
@@ -296,10 +306,11 @@ impl Config {
             session: self.session.0,
             policy: self.policy,
             limits: Limits {
-                store_bytes_max: content_bytes_max(self.mount.is_some(), self.store_bytes_max),
+                store_bytes_max: content_bytes_max(self.serves_audit(), self.store_bytes_max),
                 has_cache: self.cache.is_some(),
                 stored_file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX),
                 compared_file_bytes_min: self.compared_file_bytes_min().unwrap_or(u64::MAX),
+                mounted_file_bytes_min: self.mounted_file_bytes_min().unwrap_or(u64::MAX),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
                 ..limits
@@ -311,8 +322,8 @@ impl Config {
 
 /// Returns how much of a store of this size published content may use. Evicted content stays for some seconds, unless
 /// only a mounted file system reads the store.
-pub(crate) fn content_bytes_max(has_mount: bool, store_bytes_max: u64) -> u64 {
-    store_bytes_max - if has_mount { 0 } else { store_bytes_max / EVICTED_SHARE }
+pub(crate) fn content_bytes_max(serves_audit: bool, store_bytes_max: u64) -> u64 {
+    store_bytes_max - if serves_audit { store_bytes_max / EVICTED_SHARE } else { 0 }
 }
 
 const _: () = assert!(client::PENDING_INTERVAL_MS < client::SILENCE_MS_MAX);

@@ -1,17 +1,30 @@
 //! Serving the configured mount.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use headwater_abi::Path;
+use headwater_abi::table::Header;
 use headwater_fuse::Device;
 use headwater_mount::{Mount, OlderTable, Start};
+use headwater_store::layout::NodeDir;
 use headwater_store::{Blocks, Table};
 use mio::Waker;
 use rustix::fs::FileType;
 
 use crate::config::Config;
 use crate::process::{descriptors_max, inherited};
+
+/// Creates the node's table. It shows the mount of `config` to processes under audit, if they read large files in it.
+pub fn create_table(config: &Config, dir: &NodeDir, header: &Header) -> io::Result<Table> {
+    let mut table = Table::create(&dir.table(), config.geometry(), header)?;
+    if let Some(mount) = config.mount.as_ref().filter(|mount| mount.is_beside_audit) {
+        let device = headwater_fuse::mount::device_of(&mount.mount_point)?;
+        table.set_mount(mount.mount_point.as_os_str().as_bytes(), device);
+    }
+    Ok(table)
+}
 
 /// Serves the mount of `config`, if it has one. Files of the `older` generations may be open.
 pub fn serve_mount(

@@ -146,11 +146,19 @@ pub fn unmount(mount_point: &Path, lazily: bool) -> io::Result<()> {
 /// # Errors
 /// EACCES for other users; those of finding the file system.
 pub fn set_read_ahead(mount_point: &Path, kib: u32) -> io::Result<()> {
-    // The kernel sends the server no request for this, which may not be running yet.
+    let (major, minor) = device_of(mount_point)?;
+    std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kib.to_string())
+}
+
+/// Returns the device, major and minor, of the file system mounted at `mount_point`. The kernel sends the server no
+/// request for this, which may not be running yet.
+///
+/// # Errors
+/// Those of finding the file system.
+pub fn device_of(mount_point: &Path) -> io::Result<(u32, u32)> {
     let root = open(mount_point, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let status = statx(&root, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::empty())?;
-    let (major, minor) = (status.stx_dev_major, status.stx_dev_minor);
-    std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kib.to_string())
+    Ok((status.stx_dev_major, status.stx_dev_minor))
 }
 
 /// Returns the FUSE mounts of this mount namespace with this subtype.

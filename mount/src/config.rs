@@ -28,6 +28,9 @@ pub struct MountConfig {
     pub is_writable: bool,
     /// Absolute link targets within the view are shown as relative ones, so that they stay in it.
     pub keeps_links_inside: bool,
+    /// Processes under audit read large files in it, and the store's copies of others.
+    #[serde(default)]
+    pub is_beside_audit: bool,
     /// Groups of the user that the mount's user namespace lacks. Their files are shown with the primary group, so that
     /// the kernel grants access to the members.
     #[serde(default)]

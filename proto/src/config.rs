@@ -29,6 +29,8 @@ pub struct Limits {
     /// Bytes of a file above which the node compares its file system with the trees, and leaves such files of the file
     /// system to processes if that is faster.
     pub compared_file_bytes_min: u64,
+    /// Bytes of a file above which processes that want content read the file in the node's mount, block by block.
+    pub mounted_file_bytes_min: u64,
     /// Content may be in a cache of this node, which is asked first.
     pub has_cache: bool,
     /// Requests of clients that may wait at once; further ones are answered with a fallback.
@@ -102,6 +104,7 @@ impl Default for Limits {
             store_bytes_max: 4 << 30,
             stored_file_bytes_max: u64::MAX,
             compared_file_bytes_min: u64::MAX,
+            mounted_file_bytes_min: u64::MAX,
             has_cache: false,
             clients_waiting_max: 65_536,
             pending_max: 1 << 16,

@@ -251,6 +251,8 @@ pub enum Publication {
     HardLink { path: Path, target: Path, aspect: Aspect, head: FileHead },
     /// Processes read the source file of this path, whose content is large and not stored.
     Direct { path: Path },
+    /// Processes under audit read this path in the node's mount. `head` describes some of its content.
+    InMount { path: Path, head: FileHead },
     /// The job changes this path, with `tree` everything below it: its source file is used, and its directory's
     /// source for listings.
     Passthrough { path: Path, tree: bool },

@@ -366,6 +366,7 @@ impl Node {
             (Step::Done, None) => self.finish(id, Reply::Done),
             (Step::Done, Some(block)) => self.resume_block(id, &path, block),
             (Step::Missing(path, aspect), _) if self.answer_directly(id, &path, aspect) => {}
+            (Step::Missing(path, aspect), _) if self.serve_in_mount(id, &path, aspect) => {}
             (Step::Missing(path, aspect), _) => {
                 self.wait_for(path.clone(), aspect, Waiter::Client(id));
                 let key = (path, aspect);

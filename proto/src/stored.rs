@@ -16,6 +16,8 @@ pub(crate) struct StoredContent {
     /// See [`FileHead::format`].
     pub(crate) format: u64,
     is_whole: bool,
+    /// It is published that processes under audit read the file in the mount.
+    pub(crate) is_in_mount: bool,
     /// Of the whole file.
     digest: Option<Digest>,
     /// The stored parts, if the file is or was stored in part. Most files are stored whole and have none.
@@ -40,7 +42,7 @@ struct Parts {
 impl StoredContent {
     /// Makes an empty record at this position in the eviction order.
     pub(crate) fn new(order: u64) -> StoredContent {
-        StoredContent { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
+        StoredContent { format: 0, is_whole: false, is_in_mount: false, digest: None, parts: None, bytes: 0, order }
     }
 
     /// Notes that all bytes that `head` describes are stored.

@@ -471,7 +471,7 @@ impl Watch {
             Output::Generation { generation, changes, passthrough: all } => self.generation(generation, changes, all),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
-            | Output::Publish(Publication::Unaudited | Publication::Direct { .. })
+            | Output::Publish(Publication::Unaudited | Publication::Direct { .. } | Publication::InMount { .. })
             | Output::DropLookupCache
             | Output::Digest { .. }
             | Output::Mismatch { .. }
@@ -487,6 +487,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
     let limits = Limits {
         has_cache: is_small,
         compared_file_bytes_min: if rank == 1 { 200_000 } else { u64::MAX },
+        mounted_file_bytes_min: if rank == 2 { 200_000 } else { u64::MAX },
         stored_file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX },
         store_bytes_max,
         clients_waiting_max: 10,

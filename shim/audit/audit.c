@@ -154,26 +154,28 @@ EXPORT unsigned int la_version(unsigned int offered)
 
 /* ---- search ---- */
 
-/* Returns this path in the store, or in a domain's mirror; NULL if it is too long. */
-static char *store_answer(const char *path, size_t bytes, bool replica)
+/* Returns this path in a place of the store; NULL if it is too long. */
+static char *store_answer(const char *path, size_t bytes, enum hwa_place place)
 {
-	int length = hwa_store_path(path, bytes, replica, pending.answer);
+	int length = hwa_store_path(path, bytes, place, pending.answer);
 
 	return length < 0 ? NULL : pending.answer;
 }
 
-/* The loader doesn't retry if the store has vanished. */
-static bool is_reachable(const char *copy)
+/* The loader doesn't retry if the store has vanished, or if this user may not enter the mount. */
+static bool is_reachable(const char *copy, enum hwa_place place)
 {
-	return !hwa_store_can_vanish() || hwa_sys(__NR_faccessat, AT_FDCWD, copy, 0) == 0;
+	bool is_certain = place != HWA_IN_MOUNT && !hwa_store_can_vanish();
+
+	return is_certain || hwa_sys(__NR_faccessat, AT_FDCWD, copy, R_OK) == 0;
 }
 
 static char *answer(struct hwa_target *target)
 {
 	if (target->in_store) {
-		char *copy = store_answer(target->path, target->path_bytes, target->replica);
+		char *copy = store_answer(target->path, target->path_bytes, target->place);
 
-		if (!copy || is_reachable(copy))
+		if (!copy || is_reachable(copy, target->place))
 			return copy;
 		target->in_store = false;
 	}
@@ -184,7 +186,7 @@ static char *answer(struct hwa_target *target)
 /* Selects the object that is loaded already. */
 static void lead_to(const struct hwa_object *same, struct hwa_target *target)
 {
-	target->replica = same->replica;
+	target->place = same->place;
 	target->path_bytes = strlen(same->path);
 	memcpy(target->path, same->path, target->path_bytes + 1);
 }
@@ -254,10 +256,10 @@ static bool loaded_copy(int slot, struct hwa_target *target)
 /* Of several copies, the loaded one is chosen: the loader takes another for another library. */
 static void stay_with(const struct hwa_object *same, struct hwa_target *target)
 {
-	if (same && same->replica)
+	if (same && (same->place != HWA_IN_STORE || target->place == HWA_IN_MOUNT))
 		lead_to(same, target);
 	else if (same)
-		target->replica = false;
+		target->place = HWA_IN_STORE;
 }
 
 enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
@@ -267,7 +269,8 @@ static enum outcome locate(int slot, struct hwa_target *target)
 {
 	HWA_FOUND(found);
 
-	target->in_store = target->replica = false;
+	target->in_store = false;
+	target->place = HWA_IN_STORE;
 	target->dev = target->ino = 0;
 	switch (hwa_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, &found)) {
 	case HWA_FAILS:
@@ -281,7 +284,7 @@ static enum outcome locate(int slot, struct hwa_target *target)
 		hwa_identify_record(found.record, target);
 		same = hwa_object_same(slot, target->dev, target->ino);
 		target->in_store = found.state & HW_NATIVE_OBJECT && (!same || same->from_store);
-		target->replica = hwa_replicated(found.state, HW_REPLICATED);
+		target->place = hwa_loads_from(found.state);
 		if (target->in_store)
 			stay_with(same, target);
 		break;
@@ -309,8 +312,8 @@ static char *objsearch_path(struct hwa_object *loader, const char *name, bool na
 		return NOTHING;
 	/* dlerror shows a path in the store as the original's; errors of a program's start don't use it. */
 	bool in_store = outcome == OPEN_STORE || (outcome == MISSING && started && path[0] == '/' && path[1] != '/');
-	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
-	return store && (outcome != OPEN_STORE || is_reachable(store)) ? store : (char *)path;
+	char *store = in_store ? store_answer(target->path, target->path_bytes, target->place) : NULL;
+	return store && (outcome != OPEN_STORE || is_reachable(store, target->place)) ? store : (char *)path;
 }
 
 static char *objsearch_name(struct hwa_object *loader, const char *name)
@@ -335,7 +338,7 @@ static char *objsearch_name(struct hwa_object *loader, const char *name)
 
 		memcpy(target->path, HWA_NOWHERE_PREFIX, 2);
 		memcpy(target->path + 2, name, bytes + 1);
-		found = store_answer(target->path, bytes + 2, false);
+		found = store_answer(target->path, bytes + 2, HWA_IN_STORE);
 	}
 	return found ? found : (char *)name;
 }
@@ -378,7 +381,7 @@ static void identify(struct hwa_object *object, const void *limit)
 	bool displayed = *pending.display && strcmp(name, pending.display) == 0;
 	struct hwa_target *target = &pending.target;
 
-	object->replica = hwa_names_replica(name);
+	object->place = hwa_place_of(name);
 	if (object == hwa_program) {
 		object->from_store = *hwa_start.executable != '\0';
 		object->path = hwa_start.executable;

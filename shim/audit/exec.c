@@ -53,10 +53,10 @@ static bool may_run(const struct hwa_found *found)
 static long open_store_copy(struct hwa_found *found, const char **file)
 {
 	long fd = -1;
-	*file = hwa_replicated(found->state, HW_REPLICATED_WHOLE) ? hwa_copy_of(&found->path, true) : NULL;
+	*file = hwa_replicated(found->state, HW_REPLICATED_WHOLE) ? hwa_copy_of(&found->path, HWA_IN_DOMAIN) : NULL;
 	if (*file)
 		fd = hwa_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && (*file = hwa_copy_of(&found->path, false)))
+	if (fd < 0 && (*file = hwa_copy_of(&found->path, HWA_IN_STORE)))
 		fd = hwa_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
 	return fd;
 }

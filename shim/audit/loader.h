@@ -31,7 +31,7 @@ struct hwa_object {
 	struct hwa_object *loader; /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
 	int slot;                  /* the namespace's, -1 if it has none */
 	bool from_store;
-	bool replica;                         /* from the store's mirror for a memory domain */
+	enum hwa_place place;                 /* if it is from the store */
 	uint64_t dev, ino;                    /* the original's; zero if it is not in the scope */
 	const char *path;                     /* the original's absolute path, "" if it has none */
 	const char *rpath, *runpath, *soname; /* NULL if absent; no rpath where there is a runpath */
@@ -74,7 +74,7 @@ bool hwa_readable(uintptr_t address);
 /* What a name leads to. */
 struct hwa_target {
 	bool in_store;
-	bool replica;      /* in the mirror of the process's memory domain */
+	enum hwa_place place;
 	uint64_t dev, ino; /* the original's, zero if not known */
 	size_t path_bytes;
 	char path[HWA_PATH_MAX]; /* absolute, spelled as the loader would */

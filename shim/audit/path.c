@@ -16,10 +16,11 @@
 /* The longest prefix of a path. */
 static size_t prefix_room(void)
 {
-	size_t prefix;
+	size_t store, mount;
 
-	hwa_store_prefix(&prefix);
-	return prefix + DOMAIN_BYTES;
+	hwa_store_prefix(&store);
+	hwa_mount_point(&mount);
+	return store + DOMAIN_BYTES > mount ? store + DOMAIN_BYTES : mount;
 }
 
 void hwa_path_begin(struct hwa_path *path, char *near, size_t bytes)
@@ -272,38 +273,52 @@ char *hwa_strip_in_place(char *path)
 	return path;
 }
 
-/* Writes the path of a mirror, a domain's or the common one. Returns its length. */
-static size_t put_prefix(int domain, char *out)
+/* Returns the length of the prefix of paths in a place, 0 if there is no such place. */
+static size_t prefix_bytes(enum hwa_place place)
 {
-	size_t prefix;
-	const char *store = hwa_store_prefix(&prefix);
+	size_t bytes;
 
-	memcpy(out, store, prefix);
-	return domain < 0 ? prefix : (size_t)(hwa_put_number(out + prefix, (size_t)domain) - out);
+	if (place == HWA_IN_MOUNT) {
+		hwa_mount_point(&bytes);
+		return bytes;
+	}
+	hwa_store_prefix(&bytes);
+	if (place == HWA_IN_DOMAIN && bytes && hwa_domain() >= 0)
+		bytes += hwa_domain() < 10 ? 1 : DOMAIN_BYTES;
+	return bytes;
 }
 
-const char *hwa_copy_of(struct hwa_path *path, bool replica)
+/* Writes that prefix. */
+static void put_prefix(enum hwa_place place, char *out)
 {
-	int domain = replica ? hwa_domain() : -1;
-	size_t prefix = prefix_room(), before = prefix - DOMAIN_BYTES;
+	size_t bytes;
+	const char *prefix = place == HWA_IN_MOUNT ? hwa_mount_point(&bytes) : hwa_store_prefix(&bytes);
 
-	if (!before || prefix > HWA_PATH_MAX - HWA_LINE_BYTES)
+	memcpy(out, prefix, bytes);
+	if (place == HWA_IN_DOMAIN && hwa_domain() >= 0)
+		hwa_put_number(out + bytes, (size_t)hwa_domain());
+}
+
+const char *hwa_copy_of(struct hwa_path *path, enum hwa_place place)
+{
+	size_t room = prefix_room(), before = prefix_bytes(place);
+
+	if (!before || room > HWA_PATH_MAX - HWA_LINE_BYTES)
 		return NULL;
-	if ((size_t)(path->at - path->memory) < prefix && !hwa_path_widen(path))
+	if ((size_t)(path->at - path->memory) < room && !hwa_path_widen(path))
 		return NULL;
-	before += domain < 0 ? 0 : domain < 10 ? 1 : DOMAIN_BYTES;
-	put_prefix(domain, path->at - before);
+	put_prefix(place, path->at - before);
 	return path->at - before;
 }
 
-int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX])
+int hwa_store_path(const char *path, size_t bytes, enum hwa_place place, char out[2 * HWA_PATH_MAX])
 {
-	size_t prefix = prefix_room();
+	size_t before = prefix_bytes(place);
 
-	if (prefix == DOMAIN_BYTES || prefix + 1 > HWA_PATH_MAX || bytes >= HWA_PATH_MAX)
+	if (!before || prefix_room() + 1 > HWA_PATH_MAX || bytes >= HWA_PATH_MAX)
 		return -ENAMETOOLONG;
-	prefix = put_prefix(replica ? hwa_domain() : -1, out);
-	memcpy(out + prefix, path, bytes);
-	out[prefix + bytes] = '\0';
-	return (int)(prefix + bytes);
+	put_prefix(place, out);
+	memcpy(out + before, path, bytes);
+	out[before + bytes] = '\0';
+	return (int)(before + bytes);
 }

@@ -200,6 +200,8 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 	if (want & (HW_WANT_LOADABLE | HW_WANT_WHOLE | HW_WANT_EXECUTE)) {
 		uint64_t resident = want & (HW_WANT_WHOLE | HW_WANT_EXECUTE) ? HW_WHOLE : HW_WHOLE | HW_LOADABLE;
 
+		if (!(want & HW_WANT_EXECUTE) && !(state & HW_DIRECT))
+			resident |= HW_IN_MOUNT;
 		if (kind != HW_FILE)
 			return STEP_ORIGINAL;
 		if (!(state & resident)) {

@@ -162,7 +162,7 @@ static enum hwa_search candidate(struct search *search)
 		if (!(found->state & HW_NATIVE_OBJECT))
 			return HWA_UNSURE;
 		target->in_store = true;
-		target->replica = hwa_replicated(found->state, HW_REPLICATED);
+		target->place = hwa_loads_from(found->state);
 		hwa_identify_record(found->record, target);
 		return HWA_FOUND;
 	case HWA_FAILS:
@@ -381,7 +381,8 @@ enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct h
 	search.name_bytes = strlen(name);
 	search.target = target;
 	search.any = false;
-	target->in_store = target->replica = false;
+	target->in_store = false;
+	target->place = HWA_IN_STORE;
 	target->dev = target->ino = 0;
 	hwa_path_begin(&search.found.path, near, sizeof near);
 	enum hwa_search result = hwa_start.loader_base && search.name_bytes && !hwa_unaudited()

@@ -48,9 +48,15 @@ void hwa_path_clear(struct hwa_path *path);
 void hwa_path_end(struct hwa_path *path);
 /* Gives the path the largest possible capacity; false if it has that already, or there is no memory. */
 bool hwa_path_widen(struct hwa_path *path);
-/* Returns the path of the store's copy, with `replica` in the mirror of the process's memory domain; NULL without a
- * store. It is written before the path's own text, which doesn't change. */
-const char *hwa_copy_of(struct hwa_path *path, bool replica);
+/* Where a copy of a file is read. */
+enum hwa_place {
+	HWA_IN_STORE,
+	HWA_IN_DOMAIN, /* the store's mirror for the process's memory domain */
+	HWA_IN_MOUNT,  /* the node's mount, which fetches what is read */
+};
+/* Returns the path of the copy in this place; NULL without one. It is written before the path's own text, which doesn't
+ * change. */
+const char *hwa_copy_of(struct hwa_path *path, enum hwa_place place);
 
 /* Replaces a path in the store by the original's, which is shorter; nothing of it remains. Returns the path. */
 char *hwa_strip_in_place(char *path);
@@ -104,12 +110,15 @@ int hwa_listing_has(const struct hw_record *record, const struct hw_listing *lis
 
 /* The header's strings, NUL-terminated. */
 const char *hwa_store_prefix(size_t *bytes);
+/* Without a mount it has no bytes. */
+const char *hwa_mount_point(size_t *bytes);
 /* Returns true if the store is reached through a process that may end: then a known copy can't be opened. */
 bool hwa_store_can_vanish(void);
 /* Returns the memory domain whose mirror this process uses; -1 for the common mirror. */
 int hwa_domain(void);
-/* Returns true if (major, minor) is the store's device. */
+/* Returns true if (major, minor) is the store's device, or the mount's. */
 bool hwa_is_store_dev(uint32_t major, uint32_t minor);
+bool hwa_is_mount_dev(uint32_t major, uint32_t minor);
 /* Returns true if an absolute, cleaned path lies in the scope. */
 bool hwa_in_scope(const char *path, size_t bytes);
 
@@ -185,15 +194,17 @@ void hwa_announce_change(int dirfd, const char *path, unsigned how);
 void hwa_announce_unaudited(void);
 
 /* Writes hwa_copy_of into `out`, for a path of any length. Returns its length or a negative error number. */
-int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX]);
+int hwa_store_path(const char *path, size_t bytes, enum hwa_place place, char out[2 * HWA_PATH_MAX]);
+/* Returns where the loadable bytes of a file in this state are. */
+enum hwa_place hwa_loads_from(uint64_t state);
 /* Returns true if the mirror of the process's memory domain has the file in this state: the loadable bytes
  * (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
 bool hwa_replicated(uint64_t state, uint64_t extent);
-/* Returns true if a path in the store lies in a domain's mirror. */
-bool hwa_names_replica(const char *path);
+/* Returns the place that a path is in; HWA_IN_STORE for paths elsewhere. */
+enum hwa_place hwa_place_of(const char *path);
 /* Returns true if there are such mirrors: the inode index lacks their files. */
 bool hwa_has_replicas(void);
-/* Returns the original's path (a suffix of `path`) if `path` lies in the store, else NULL. */
+/* Returns the original's path (a suffix of `path`) if `path` lies in the store or the mount, else NULL. */
 const char *hwa_strip_store(const char *path);
 /* Returns what follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that, else NULL. */
 const char *hwa_after_mirror(const char *text);

@@ -32,7 +32,7 @@ static struct {
 	bool given_up;
 	bool left;
 	bool away; /* for as long as it makes a child that sees other files */
-	struct text store, socket;
+	struct text store, socket, mount;
 	size_t node_bytes; /* of the store's path: without the generation */
 	size_t way_bytes;  /* of the store's path: the directory of a disk that is mounted nowhere */
 	struct scope_entry scope[SCOPE_MAX];
@@ -244,6 +244,8 @@ void hwa_attach(char *const envp[])
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
+		if (!copy_path(base, bytes, h->mount_at, h->mount_bytes, &table.mount))
+			table.mount = (struct text){"", 0};
 		if (!hwa_has_same_view(h)) {
 			/* Its changes are not announced, whatever its name. */
 			hwa_announce_unaudited();
@@ -363,6 +365,12 @@ const char *hwa_store_prefix(size_t *bytes)
 	return table.store.at;
 }
 
+const char *hwa_mount_point(size_t *bytes)
+{
+	*bytes = table.mount.bytes;
+	return table.mount.at;
+}
+
 bool hwa_store_can_vanish(void)
 {
 	return table.way_bytes > 0;
@@ -373,6 +381,11 @@ bool hwa_is_store_dev(uint32_t major, uint32_t minor)
 	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
 }
 
+bool hwa_is_mount_dev(uint32_t major, uint32_t minor)
+{
+	return table.base && table.mount.bytes && header()->mount_dev == ((uint64_t)major | (uint64_t)minor << 32);
+}
+
 int hwa_domain(void)
 {
 	return table.base ? table.domain : -1;
@@ -381,6 +394,13 @@ int hwa_domain(void)
 bool hwa_replicated(uint64_t state, uint64_t extent)
 {
 	return state & extent && hwa_domain() >= 0;
+}
+
+enum hwa_place hwa_loads_from(uint64_t state)
+{
+	if (hwa_replicated(state, HW_REPLICATED))
+		return HWA_IN_DOMAIN;
+	return state & (HW_WHOLE | HW_LOADABLE) ? HWA_IN_STORE : HWA_IN_MOUNT;
 }
 
 bool hwa_has_replicas(void)
@@ -405,6 +425,13 @@ static const char *after_node(const char *path, size_t at)
 	return path;
 }
 
+static const char *after_mount(const char *path)
+{
+	const char *rest = table.mount.bytes ? hwa_after(path, table.mount.at) : NULL;
+
+	return rest && *rest == '/' ? rest : NULL;
+}
+
 /* A process may have been started from an older generation's store. */
 const char *hwa_strip_store(const char *path)
 {
@@ -412,6 +439,8 @@ const char *hwa_strip_store(const char *path)
 
 	if (!table.base || !path)
 		return NULL;
+	if ((rest = after_mount(path)))
+		return rest;
 	rest = after_node(path, 0);
 	if (!rest && table.way_bytes)
 		rest = after_node(path, table.way_bytes);
@@ -421,11 +450,15 @@ const char *hwa_strip_store(const char *path)
 	return rest && *rest == '/' ? rest : NULL;
 }
 
-bool hwa_names_replica(const char *path)
+enum hwa_place hwa_place_of(const char *path)
 {
 	const char *original = hwa_strip_store(path);
 
-	return original && original[-1] >= '0' && original[-1] <= '9';
+	if (!original)
+		return HWA_IN_STORE;
+	if (after_mount(path))
+		return HWA_IN_MOUNT;
+	return original[-1] >= '0' && original[-1] <= '9' ? HWA_IN_DOMAIN : HWA_IN_STORE;
 }
 
 /* ---- records ---- */

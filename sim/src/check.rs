@@ -11,7 +11,7 @@ use headwater_proto::{Publication, Rank, Reply};
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome, PathState, Tree, resolve};
 use crate::violation::{Check, ensure};
-use crate::world::World;
+use crate::world::{MOUNTED_FILE_BYTES_MIN, World};
 
 impl World {
     /// Checks that what becomes visible is true, the same on all nodes, and never changes.
@@ -32,6 +32,7 @@ impl World {
                 ensure(self.in_scope(path), || format!("{path} is a passthrough path out of scope"))
             }
             Publication::Direct { path } => self.check_direct(rank, path),
+            Publication::InMount { path, head } => self.check_in_mount(rank, path, head),
             Publication::Unaudited => Ok(()),
         }
     }
@@ -64,6 +65,15 @@ impl World {
         ensure(size > self.limits.compared_file_bytes_min, || format!("{path} of {size} bytes is not stored"))?;
         self.summary.direct += 1;
         Ok(())
+    }
+
+    /// Checks that only large files of which the first block is stored are read in the mount.
+    fn check_in_mount(&mut self, rank: Rank, path: &Path, head: &FileHead) -> Check {
+        let size = head.attr.size;
+        ensure(size > MOUNTED_FILE_BYTES_MIN, || format!("{path} of {size} bytes is read in the mount"))?;
+        ensure(self.site(rank).has_block(path, 0), || format!("{path} is in the mount, and its first block is not"))?;
+        self.summary.in_mount += 1;
+        self.check_content(rank, path, Aspect::Block(0), head)
     }
 
     fn check_content(&mut self, rank: Rank, path: &Path, aspect: Aspect, head: &FileHead) -> Check {
@@ -139,7 +149,8 @@ impl World {
             let head = self.site(rank).table.resident.get(at);
             let needs_all = want.intersects(Want::WHOLE | Want::EXECUTE);
             let is_stored = head.is_some_and(|head| head.whole || !needs_all) || self.site(rank).unstored.contains(at);
-            let is_there = is_stored || is_direct(at);
+            let is_in_mount = self.site(rank).table.in_mount.contains(at) && !want.contains(Want::EXECUTE);
+            let is_there = is_stored || is_in_mount || is_direct(at);
             ensure(is_there, || format!("{at} is not there as {want:?}"))?;
         }
         if let (Outcome::Found(at), true) = (&outcome, want.contains(Want::LISTING)) {

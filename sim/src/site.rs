@@ -48,6 +48,8 @@ pub(crate) struct Table {
     pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
     /// Files that processes read from the shared file system.
     pub(crate) direct: BTreeSet<Path>,
+    /// Files that processes read in the node's mount.
+    pub(crate) in_mount: BTreeSet<Path>,
     pub(crate) passthrough: BTreeMap<Path, bool>,
     pub(crate) passthrough_listings: BTreeSet<Path>,
     pub(crate) generation: u64,

@@ -42,6 +42,8 @@ summary! {
     hard_links: u64,
     /// Files that were left to processes.
     direct: u64,
+    /// Files that processes read in their node's mount.
+    in_mount: u64,
     /// Paths forgotten.
     forgotten: u64,
     /// Noticed changes of source files.

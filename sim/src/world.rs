@@ -241,6 +241,13 @@ impl World {
         }
     }
 
+    /// Returns a node's limits: in some worlds, most nodes have mounts beside audit.
+    fn limits_of(&self, rank: Rank) -> Limits {
+        let has_mount = self.seed % 4 == 3 && rank.0 % 3 != 2;
+        let mounted_file_bytes_min = if has_mount { MOUNTED_FILE_BYTES_MIN } else { u64::MAX };
+        Limits { mounted_file_bytes_min, ..self.limits }
+    }
+
     fn lives(&self, rank: Rank, life: u64) -> bool {
         self.site(rank).is_alive && self.site(rank).life == life
     }
@@ -249,7 +256,7 @@ impl World {
         if self.site(rank).is_alive {
             return Ok(());
         }
-        let (forest, policy, limits) = (self.forest, self.policy, self.limits);
+        let (forest, policy, limits) = (self.forest, self.policy, self.limits_of(rank));
         let config = Config { rank, forest, session: 1, policy, limits, scope: self.scope.clone() };
         let life = self.site(rank).life;
         let node = Node::new(config, self.seed ^ u64::from(rank.0) ^ (life << 32));
@@ -410,6 +417,9 @@ fn random_forest(random: &mut Random, nodes: u32) -> Forest {
     };
     Forest::new(nodes, servers.min(nodes - 1), shape)
 }
+
+/// Larger files are read in a node's mount, if it has one.
+pub(crate) const MOUNTED_FILE_BYTES_MIN: u64 = 1_500;
 
 fn random_limits(random: &mut Random, options: &Options) -> Limits {
     let is_small = options.is_small;

@@ -5,6 +5,7 @@
 //! ```text
 //! store DIR            the mirror's prefix; then also: socket PATH, counters PATH, generation N
 //! domains MASK         memory domains with mirrors of their own
+//! mount DIR            the mount in which large files are read
 //! scope + DIR          included; scope - DIR: excluded
 //! unaudited            programs run that do not announce changes
 //! stored BYTES         larger files are not stored
@@ -108,6 +109,10 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
             ["domains", mask] => {
                 self.writer.set_domains(mask.parse()?);
                 Ok(())
+            }
+            ["mount", directory] => {
+                let device = fs::metadata(directory).map_or((0, 0), |found| device(found.dev()));
+                Ok(self.writer.set_mount(directory.as_bytes(), device)?)
             }
             ["tree", directory] => self.tree(FsPath::new(directory), true),
             ["walk", directory] => self.tree(FsPath::new(directory), false),

@@ -49,6 +49,9 @@ pub struct MountVia {
     /// Other users may enter, as far as the files' modes allow.
     #[serde(default)]
     pub allows_others: bool,
+    /// See [`MountConfig::is_beside_audit`](headwater_mount::MountConfig::is_beside_audit).
+    #[serde(default)]
+    pub is_beside_audit: bool,
     /// The mount point was created for this, and is removed with the mount.
     #[serde(default)]
     pub is_own_directory: bool,

@@ -126,6 +126,7 @@ impl Mounting {
             opening: self.opening,
             is_writable,
             keeps_links_inside: !is_writable,
+            is_beside_audit: matches!(&self.placement, MountPlacement::Here { via, .. } if via.is_beside_audit),
             shown_as_own_group: self.foreign_groups(),
             hidden,
         }

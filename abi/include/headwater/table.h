@@ -27,7 +27,9 @@ struct hw_header {
 	uint64_t mnt_ns, user_ns;                 /* and its namespaces, by inode number; 0 if not known */
 	uint64_t unaudited;                       /* 1 once programs run that do not announce their changes */
 	uint64_t stored_file_bytes_max;           /* larger files are read from their source; 0: no limit */
-	uint64_t reserved[35];
+	uint64_t mount_at, mount_bytes;           /* the mount in which large files are read; no bytes: none */
+	uint64_t mount_dev;                       /* as store_dev */
+	uint64_t reserved[32];
 };
 
 /* A slot: tag << 32 | record's offset / 8; zero if empty. The tag is the hash's upper half, 1 for 0. */
@@ -83,6 +85,7 @@ enum hw_kind {
 #define HW_REPLICATED (UINT64_C(1) << 43)
 #define HW_REPLICATED_WHOLE (UINT64_C(1) << 44)
 #define HW_DIRECT (UINT64_C(1) << 45)
+#define HW_IN_MOUNT (UINT64_C(1) << 46)
 
 /* A directory's listing: this header, index_slots words of 4 bytes (0, or an entry's number + 1; open
  * addressing from the low bits of the name's hash), count entries, then the names with their NULs. */

@@ -107,7 +107,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     }
 
     fn header_extents(&self) -> Vec<(u64, u64)> {
-        let strings = [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT];
+        let strings = [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT, word::MOUNT_AT];
         let load = |number: usize| self.words[number].load(Ordering::Relaxed);
         strings.into_iter().filter_map(|at| self.in_heap(load(at), aux_bytes(load(at + 1)))).collect()
     }

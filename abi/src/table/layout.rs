@@ -59,6 +59,12 @@ pub mod word {
     pub const UNAUDITED: usize = 27;
     /// The content of larger files is not in the store, and processes use their source files; 0 for no limit.
     pub const STORED_FILE_BYTES_MAX: usize = 28;
+    /// The mount point of the node's mount, below which processes under audit read files whose state has `IN_MOUNT`;
+    /// none if it has no bytes.
+    pub const MOUNT_AT: usize = 29;
+    pub const MOUNT_BYTES: usize = 30;
+    /// The mount's device, as [`STORE_DEV`].
+    pub const MOUNT_DEV: usize = 31;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
 
@@ -116,13 +122,18 @@ bitflags! {
         const REPLICATED_WHOLE = 1 << 44;
         /// The content is not stored, and processes read the source file.
         const DIRECT = 1 << 45;
+        /// Processes under audit read the file in the node's mount, which fetches the blocks that they need.
+        const IN_MOUNT = 1 << 46;
     }
 }
 
 impl State {
     /// All bits about stored content: they are cleared with it.
-    pub const CONTENT: State =
-        State::LOADABLE.union(State::WHOLE).union(State::REPLICATED).union(State::REPLICATED_WHOLE);
+    pub const CONTENT: State = State::LOADABLE
+        .union(State::WHOLE)
+        .union(State::REPLICATED)
+        .union(State::REPLICATED_WHOLE)
+        .union(State::IN_MOUNT);
 
     /// All bits by which the source file serves a path, or names of a directory.
     pub const ANY_PASSTHROUGH: State =

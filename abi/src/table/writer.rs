@@ -72,11 +72,10 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         }
         let free = Free::default();
         let mut writer = Writer { words, geometry, heap_used: 0, free, records: 0, inodes: 0, reserve };
-        let device = |(major, minor): (u32, u32)| u64::from(major) | u64::from(minor) << 32;
         let about = [
             (word::GENERATION, header.generation),
-            (word::STORE_DEV, device(header.store_dev)),
-            (word::ROOT_DEV, device(header.view.root_dev)),
+            (word::STORE_DEV, device_word(header.store_dev)),
+            (word::ROOT_DEV, device_word(header.view.root_dev)),
             (word::ROOT_INO, header.view.root_ino),
             (word::ROOT_MNT_ID, header.view.root_mnt_id),
             (word::MNT_NS, header.view.mnt_ns),
@@ -177,6 +176,15 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// Publishes which memory domains have mirrors of their own. A process reads it once, when it starts.
     pub fn set_domains(&mut self, domains: u64) {
         self.put(word::DOMAINS, domains);
+    }
+
+    /// Publishes the mount in which processes under audit read large files. A process reads it once, when it starts.
+    pub fn set_mount(&mut self, mount_point: &[u8], device: (u32, u32)) -> Result<(), TableError> {
+        let at = self.put_bytes(mount_point)?;
+        self.put(word::MOUNT_AT, at);
+        self.put(word::MOUNT_DEV, device_word(device));
+        self.put(word::MOUNT_BYTES, mount_point.len() as u64);
+        Ok(())
     }
 
     /// Publishes that programs run which don't announce their changes.
@@ -337,6 +345,11 @@ impl<R> core::fmt::Debug for Writer<'_, R> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Writer").field("records", &self.records).field("heap_used", &self.heap_used).finish()
     }
+}
+
+/// Returns a device's number, major and minor, as a word.
+fn device_word((major, minor): (u32, u32)) -> u64 {
+    u64::from(major) | u64::from(minor) << 32
 }
 
 /// Returns the heap bytes of a record whose path has so many.

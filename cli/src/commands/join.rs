@@ -100,6 +100,7 @@ fn mount(
         root: site.export.clone(),
         hidden: Vec::new(),
         allows_others: true,
+        is_beside_audit: false,
         is_own_directory: false,
     };
     let (via, opening) = (Some(Via::Mount(via)), options.opening.named());

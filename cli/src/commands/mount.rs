@@ -47,6 +47,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
             root: root.to_string_lossy().into_owned(),
             hidden: hidden.clone(),
             allows_others: options.allow_other,
+            is_beside_audit: false,
             is_own_directory: options.nodes > 1,
         })
     };

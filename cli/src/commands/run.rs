@@ -192,10 +192,10 @@ fn supervise(
 
 fn warn_of_end(mechanism: Mechanism, node: usize) {
     let (what, then) = match mechanism {
-        Mechanism::Namespace { .. } | Mechanism::Mount => {
+        Mechanism::Namespace { .. } | Mechanism::Mount | Mechanism::Audit { has_mount: true } => {
             ("supervisor", "Its daemon serves on, but is not replaced if it fails")
         }
-        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the source files"),
+        Mechanism::Audit { has_mount: false } | Mechanism::Off => ("daemon", "Its processes use the source files"),
     };
     log(format_args!("warning: the {what} of node {node} has ended. {then}"));
 }

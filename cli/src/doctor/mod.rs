@@ -60,7 +60,7 @@ fn choice(found: &Found, mechanisms: Mechanisms) -> Choice {
     let choice = Choice::make(Via::Auto, &Program::default(), is_root, || found.clone());
     match choice.mechanism {
         Mechanism::Namespace { .. } if !mechanisms.namespace => Choice::off("there is no directory for a store".into()),
-        Mechanism::Audit if !mechanisms.audit => {
+        Mechanism::Audit { .. } if !mechanisms.audit => {
             Choice::off(format!("programs can't be audited here, and {}", choice.reason))
         }
         _ => choice,
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(choice.mechanism, expected);
             assert!(choice.reason.contains("no /dev/fuse"), "{}", choice.reason);
         };
-        check(true, Mechanism::Audit);
+        check(true, Mechanism::Audit { has_mount: false });
         check(false, Mechanism::Off);
     }
 }

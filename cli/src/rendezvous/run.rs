@@ -118,7 +118,7 @@ fn choose(options: &RunOptions, scope: &Scope, is_found: bool, explanation: &str
     } else if !scope.entries.iter().any(|entry| entry.included) {
         Choice::off("no directory of the program is on a network file system; name some with --shared".into())
     } else {
-        Choice { mechanism: Mechanism::Audit, reason: explanation.into() }
+        Choice { mechanism: Mechanism::AUDIT_ALONE, reason: explanation.into() }
     }
 }
 

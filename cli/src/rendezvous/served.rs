@@ -50,7 +50,10 @@ impl Served {
         }
         let is_root = rustix::process::geteuid().is_root();
         // No probe: it would take about as long as a start that fails.
-        let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
+        let is_mount_useful =
+            serving::is_mount_useful(roster.nodes.len() as u32, service.numa_replicas, service.preload.as_ref());
+        let mut choice =
+            Choice::make(service.via, &service.program, is_root, presumed).with_mount_beside(is_mount_useful);
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {
             if choice.mechanism == Mechanism::Off {
@@ -58,7 +61,11 @@ impl Served {
             }
             match attempt.by(choice.mechanism, number) {
                 Ok(served) => return Ok(served),
-                Err(error) => choice = choice.after_failure(&service.program, &format!("{error:#}")),
+                Err(error) => {
+                    let failed = choice.mechanism;
+                    choice = choice.after_failure(&service.program, &format!("{error:#}"));
+                    choice = if failed.is_audit() { choice } else { choice.with_mount_beside(is_mount_useful) };
+                }
             }
         }
         Err(choice.reason)
@@ -103,7 +110,7 @@ impl Attempt<'_> {
     /// Starts the daemon by this mechanism, in its own directory, and waits until it serves.
     fn by(&self, mechanism: Mechanism, number: u32) -> Result<Served> {
         let Attempt { service, roster, session, .. } = self;
-        let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
+        let read_by = if mechanism.is_audit() { ReadBy::Processes } else { ReadBy::Daemon };
         let store = store::open(service.store.as_deref(), service.store_bytes_max, 1, read_by)?;
         let library = prepare::read_library(mechanism)?;
         let access = prepare::prepare(&session.node(number), mechanism, &library, &service.scope)?;
@@ -120,7 +127,7 @@ impl Attempt<'_> {
             whole_file_bytes_max: service.whole_file_bytes_max,
             stored_file_bytes_max: service.stored_file_bytes_max,
             cache: service.cache.clone(),
-            via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
+            via: if mechanism == Mechanism::AUDIT_ALONE { None } else { Some(&via) },
             opening: service.opening,
             verbose: service.verbose,
             preload: service.preload.as_ref(),

@@ -123,7 +123,7 @@ impl Watch {
 
     /// Returns the summary of a session at its end.
     pub fn summary(self, service: &Service, reason: &str, start: Start) -> Summary {
-        let choice = Choice { mechanism: Mechanism::Audit, reason: reason.into() };
+        let choice = Choice { mechanism: Mechanism::AUDIT_ALONE, reason: reason.into() };
         let mut summary = Summary::new(0, 0, &choice);
         summary.timeline.program_exit = Some(start.elapsed_ms());
         self.add_to(service, &mut summary, start);

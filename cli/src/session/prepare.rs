@@ -18,7 +18,7 @@ pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
 
 /// Reads the installed audit library, if processes need it.
 pub fn read_library(mechanism: Mechanism) -> Result<Vec<u8>> {
-    if mechanism != Mechanism::Audit {
+    if !mechanism.is_audit() {
         return Ok(Vec::new());
     }
     let library = find_audit_library()?;
@@ -32,7 +32,10 @@ pub fn find_audit_library() -> Result<PathBuf> {
 
 /// Makes a node's directory for a mechanism; returns how processes find its daemon.
 pub fn prepare(node: &NodeDir, mechanism: Mechanism, library: &[u8], scope: &[(bool, String)]) -> Result<NodeAccess> {
-    if mechanism == Mechanism::Audit {
+    if let Mechanism::Audit { has_mount } = mechanism {
+        let view = has_mount.then(|| node.view());
+        let directories: Vec<&Path> = [node.path()].into_iter().chain(view.as_deref()).collect();
+        make_private(&directories)?;
         return Ok(NodeAccess::Audit { library: prepare_audit(node, library)?, table: node.table_link() });
     }
     make_private(&[node.path(), &node.view()])?;
@@ -42,9 +45,9 @@ pub fn prepare(node: &NodeDir, mechanism: Mechanism, library: &[u8], scope: &[(b
     })
 }
 
-/// Makes a node's directory with a copy of the library; returns the copy's path.
+/// Puts a copy of the library into a node's directory; returns the copy's path.
 fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
-    make_private(&[node.path(), &node.library_dir()])?;
+    make_private(&[&node.library_dir()])?;
     let path = node.library_dir().join(AUDIT_LIBRARY);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path);
     file.and_then(|mut f| f.write_all(library)).with_context(|| {

@@ -94,16 +94,28 @@ impl ServiceRequest<'_> {
             log(format_args!("warning: {why}{then}"));
             *choice = Choice::off(why);
         }
+        let is_mount_useful = is_mount_useful(self.options.nodes, self.options.service.numa_replicas, self.preload);
+        *choice = choice.clone().with_mount_beside(is_mount_useful);
         while choice.mechanism != Mechanism::Off {
             let error = match self.serve_by(choice.mechanism, fabric.clone(), sender, events) {
                 Ok(serving) => return Ok(Some(serving)),
                 Err(error) => error.downcast::<Interrupted>().map_or_else(Ok, Err)?,
             };
             let why = format!("{error:#}");
+            let failed = choice.mechanism;
             *choice = choice.after_failure(self.program, &why);
             match choice.mechanism {
                 Mechanism::Off => log(format_args!("warning: {}{then}", choice.reason)),
-                next => log(format_args!("warning: {why}. Going on with --via {}", next.name())),
+                // Large files are then stored whole.
+                Mechanism::Audit { .. } if failed.is_audit() => {
+                    if self.options.service.verbose {
+                        log(format_args!("no mount for large files: {why}"));
+                    }
+                }
+                next => {
+                    *choice = choice.clone().with_mount_beside(is_mount_useful);
+                    log(format_args!("warning: {why}. Going on with --via {}", next.name()));
+                }
             }
         }
         Ok(None)
@@ -119,7 +131,7 @@ impl ServiceRequest<'_> {
     ) -> Result<Serving> {
         let options = self.options;
         let library = prepare::read_library(mechanism)?;
-        let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
+        let read_by = if mechanism.is_audit() { ReadBy::Processes } else { ReadBy::Daemon };
         let storage = &options.service.storage;
         let store = store::open(storage.store.as_deref(), storage.store_max, options.nodes, read_by)?;
         if options.service.verbose {
@@ -132,6 +144,7 @@ impl ServiceRequest<'_> {
         let prepare = |number| prepare::prepare(&session.node(number), mechanism, &library, &scope);
         let access = (0..options.nodes).map(prepare).collect::<Result<Vec<_>>>()?;
         let via = |number| via(mechanism, &session, number);
+        let has_mount = mechanism != Mechanism::AUDIT_ALONE;
         let settings = Settings {
             arrangement: self.arrangement,
             policy: options.service.policy(),
@@ -142,7 +155,7 @@ impl ServiceRequest<'_> {
             whole_file_bytes_max: storage.whole_file_max,
             stored_file_bytes_max: storage.stored_file_max,
             cache: storage.cache(),
-            via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
+            via: if has_mount { Some(&via) } else { None },
             opening: options.service.opening.named(),
             verbose: options.service.verbose,
             is_detached: false,
@@ -169,6 +182,13 @@ impl Serving {
     }
 }
 
+/// Returns whether processes under audit had better read large files in a mount: if several nodes share them, and not
+/// all of each is wanted.
+pub fn is_mount_useful(nodes: u32, numa_replicas: bool, preload: Option<&Preload>) -> bool {
+    let is_complete = matches!(preload, Some(Preload::List(list)) if list.is_complete);
+    nodes > 1 && !numa_replicas && !is_complete
+}
+
 /// Returns how a node's mount is made.
 pub fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
     match mechanism {
@@ -184,6 +204,7 @@ pub fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
                 root: "/".into(),
                 hidden,
                 allows_others: false,
+                is_beside_audit: mechanism.is_audit(),
                 is_own_directory: false,
             })
         }

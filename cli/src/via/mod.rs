@@ -9,12 +9,16 @@ pub mod prefix;
 mod program;
 
 use std::fmt;
+use std::path::Path as FsPath;
 
 use clap::ValueEnum;
 pub use program::Program;
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
+
+/// The device through which file systems are mounted.
+const DEVICE: &str = "/dev/fuse";
 
 /// The user's choice of a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -41,7 +45,10 @@ pub enum Mechanism {
         has_user_namespace: bool,
     },
     /// The audit library.
-    Audit,
+    Audit {
+        /// Whether large files are read in a mount beside it.
+        has_mount: bool,
+    },
     /// A mount under a prefix.
     Mount,
     /// None: the shared file system itself.
@@ -58,11 +65,19 @@ pub struct Choice {
 }
 
 impl Mechanism {
+    /// The audit library, and no mount.
+    pub const AUDIT_ALONE: Mechanism = Mechanism::Audit { has_mount: false };
+
+    /// Returns whether processes load the audit library.
+    pub fn is_audit(self) -> bool {
+        matches!(self, Mechanism::Audit { .. })
+    }
+
     /// Returns its name in `--via`.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Namespace { .. } => "namespace",
-            Mechanism::Audit => "audit",
+            Mechanism::Audit { .. } => "audit",
             Mechanism::Mount => "mount",
             Mechanism::Off => "off",
         }
@@ -81,7 +96,7 @@ impl Choice {
         let demanded = || format!("--via {}", asked.to_possible_value().map_or(String::new(), |v| v.get_name().into()));
         match asked {
             Via::Off => Choice::of(Mechanism::Off, demanded()),
-            Via::Audit => Choice::of(Mechanism::Audit, demanded()),
+            Via::Audit => Choice::of(Mechanism::AUDIT_ALONE, demanded()),
             Via::Mount => Choice::of(Mechanism::Mount, demanded()),
             Via::Namespace => match probe() {
                 Found::Usable { needs_user_namespace, .. } => Choice::namespace(needs_user_namespace, demanded()),
@@ -117,8 +132,18 @@ impl Choice {
     pub fn after_failure(&self, program: &Program, why: &str) -> Choice {
         match self.mechanism {
             Mechanism::Namespace { .. } | Mechanism::Mount => Choice::without_kernel(program, why.into()),
-            Mechanism::Audit | Mechanism::Off => Choice::off(why.into()),
+            Mechanism::Audit { has_mount: true } => Choice::of(Mechanism::AUDIT_ALONE, self.reason.clone()),
+            Mechanism::Audit { has_mount: false } | Mechanism::Off => Choice::off(why.into()),
         }
+    }
+
+    /// Returns the choice with a mount beside audit, if one is useful and this machine may have one. Whether it can be
+    /// made is seen when it is tried.
+    pub fn with_mount_beside(mut self, is_useful: bool) -> Choice {
+        if let Mechanism::Audit { has_mount } = &mut self.mechanism {
+            *has_mount = is_useful && FsPath::new(DEVICE).exists();
+        }
+        self
     }
 
     /// Returns no mechanism.
@@ -129,7 +154,7 @@ impl Choice {
     /// Returns the best mechanism that needs nothing of the kernel; `why` is the reason against the others.
     fn without_kernel(program: &Program, why: String) -> Choice {
         match program.not_audited().or_else(|| loader::fault().map(str::to_owned)) {
-            None => Choice::of(Mechanism::Audit, why),
+            None => Choice::of(Mechanism::AUDIT_ALONE, why),
             Some(because) => Choice::of(Mechanism::Off, format!("{because}; and {why}")),
         }
     }
@@ -168,8 +193,8 @@ mod tests {
         let (app, go) = (Program::named("app"), Program::static_named("go"));
         check(Via::Auto, &app, true, found(false), PRIVILEGED, "can make a mount namespace");
         check(Via::Auto, &app, false, found(true), ORDINARY, "user namespace");
-        check(Via::Auto, &app, false, none(), Mechanism::Audit, "no /dev/fuse");
-        check(Via::Auto, &app, true, found(true), Mechanism::Audit, "root would lose");
+        check(Via::Auto, &app, false, none(), Mechanism::AUDIT_ALONE, "no /dev/fuse");
+        check(Via::Auto, &app, true, found(true), Mechanism::AUDIT_ALONE, "root would lose");
         check(Via::Auto, &go, false, found(true), ORDINARY, "user namespace");
         check(Via::Auto, &go, false, none(), Mechanism::Off, "statically linked; and no /dev/fuse");
     }
@@ -177,11 +202,11 @@ mod tests {
     #[test]
     fn auto_spares_what_a_namespace_would_harm() {
         for name in ["ssh", "mpirun", "rsync"] {
-            check(Via::Auto, &Program::named(name), false, found(true), Mechanism::Audit, "ssh");
+            check(Via::Auto, &Program::named(name), false, found(true), Mechanism::AUDIT_ALONE, "ssh");
             check(Via::Auto, &Program::named(name), true, found(false), PRIVILEGED, "");
         }
         for is_root in [false, true] {
-            check(Via::Auto, &Program::named("srun"), is_root, found(!is_root), Mechanism::Audit, "outside");
+            check(Via::Auto, &Program::named("srun"), is_root, found(!is_root), Mechanism::AUDIT_ALONE, "outside");
         }
         let set_id = Program::set_id_named("tool");
         check(Via::Auto, &set_id, false, found(true), Mechanism::Off, "set-user-ID");
@@ -192,12 +217,16 @@ mod tests {
     fn what_is_asked_for_is_taken_if_it_can_be_had() {
         let (ssh, go) = (Program::named("ssh"), Program::static_named("go"));
         check(Via::Namespace, &ssh, false, found(true), ORDINARY, "--via namespace");
-        check(Via::Namespace, &ssh, false, Found::Unusable("no".into()), Mechanism::Audit, "no");
-        check(Via::Audit, &go, false, found(true), Mechanism::Audit, "--via audit");
+        check(Via::Namespace, &ssh, false, Found::Unusable("no".into()), Mechanism::AUDIT_ALONE, "no");
+        check(Via::Audit, &go, false, found(true), Mechanism::AUDIT_ALONE, "--via audit");
         check(Via::Mount, &ssh, false, found(true), Mechanism::Mount, "--via mount");
         check(Via::Off, &ssh, false, found(true), Mechanism::Off, "--via off");
         let failed = Choice::make(Via::Mount, &ssh, false, || found(true)).after_failure(&ssh, "it broke");
-        assert_eq!((failed.mechanism, &*failed.reason), (Mechanism::Audit, "it broke"));
+        assert_eq!((failed.mechanism, &*failed.reason), (Mechanism::AUDIT_ALONE, "it broke"));
         assert_eq!(failed.after_failure(&ssh, "again"), Choice::off("again".into()));
+        let beside = Choice { mechanism: Mechanism::Audit { has_mount: true }, reason: "it is best".into() };
+        let without = beside.after_failure(&ssh, "no fusermount3");
+        assert_eq!((without.mechanism, &*without.reason), (Mechanism::AUDIT_ALONE, "it is best"));
+        assert_eq!(without.with_mount_beside(false).mechanism, Mechanism::AUDIT_ALONE);
     }
 }

@@ -371,6 +371,7 @@ impl Daemon {
                 self.follow(path);
             }
             Publication::Direct { path } => self.content.table.set_direct(&path),
+            Publication::InMount { path, head } => self.content.table.set_in_mount(&path, &head),
             // A mount sees all changes that are made in it.
             Publication::Unaudited => {
                 tracing::info!(
@@ -384,7 +385,7 @@ impl Daemon {
 
     /// Keeps the copy of `path` up to date with its source file, for processes that have it open.
     fn follow(&mut self, path: Path) {
-        if self.frontends.mount.is_some() {
+        if !self.serves_audit {
             return;
         }
         let Some(copy) = self.content.store.copy_to_follow(&path) else { return };

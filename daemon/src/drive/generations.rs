@@ -62,7 +62,10 @@ impl Daemon {
             tracing::warn!(generation, %error, "the generation can't be published: processes that start now get the one before. Make more space under --store");
         });
         let before = std::mem::replace(&mut self.content.dir, dir);
-        let table = std::mem::replace(&mut self.content.table, table);
+        let mut table = std::mem::replace(&mut self.content.table, table);
+        if self.serves_audit && self.frontends.mount.is_some() {
+            table.leave_mount();
+        }
         self.frontends.clients.begin_generation(generation);
         let since = self.now();
         self.content.generations.older.push(Older { dir: before, table, pinned, since });

@@ -52,6 +52,8 @@ pub(crate) struct Daemon {
     pub(crate) reactor: Reactor,
     /// There are no source files for changed paths.
     pub(crate) is_site_export: bool,
+    /// Processes under audit read the store's copies.
+    pub(crate) serves_audit: bool,
     pub(crate) depth: u32,
 }
 

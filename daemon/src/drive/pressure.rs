@@ -42,7 +42,7 @@ impl Daemon {
             }
             self.housekeeping.pressure.gives_up = gives_up || is_reported;
         }
-        let content_max = content_bytes_max(self.frontends.mount.is_some(), max);
+        let content_max = content_bytes_max(self.serves_audit, max);
         let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
         if self.housekeeping.pressure.notified_max != store_bytes_max || holds > store_bytes_max {
             self.housekeeping.pressure.notified_max = store_bytes_max;

@@ -13,7 +13,7 @@ use headwater_overlay::{Addresses, Identity, Links, Transfers};
 use headwater_proto::{Forest, Rank, TreeId};
 use headwater_reader::{Opened, Pool};
 use headwater_store::layout::NodeDir;
-use headwater_store::{Following, Store, Table, view};
+use headwater_store::{Following, Store, view};
 use mio::{Poll, Registry, Waker};
 
 use super::cached;
@@ -47,8 +47,7 @@ impl Daemon {
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         note_readers(&mut store, config);
         store.budget().set_max(config.store_bytes_max);
-        let device = store.device().map_err(failed("examine the store in", dir.path()))?;
-        let header = header(config, &dir, &scope, device);
+        let header = header(config, &dir, &scope, store.device().map_err(failed("examine the store in", dir.path()))?);
         let clients_max = process::descriptors_max() / 2;
         let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max, dir.generation())
             .map_err(failed("listen at", &dir.socket()))?;
@@ -59,7 +58,7 @@ impl Daemon {
         let pressure = Pressure::start(config.store_bytes_max, (&content, is_own_disk), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.
-        let create = || Table::create(&dir.table(), config.geometry(), &header);
+        let create = || mounts::create_table(config, &dir, &header);
         let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
         // Before threads are started that write content, and before a process can read the table.
         let replicating = Replicating::start(config, &mut store, &mut table, &waker);
@@ -103,6 +102,7 @@ impl Daemon {
                 ready_by: config.parent_wait_ms_max(),
             },
             is_site_export: config.is_site_export,
+            serves_audit: config.serves_audit(),
             depth: config.forest().depth_max(),
         })
     }
@@ -161,7 +161,7 @@ fn note_readers(store: &mut Store, config: &Config) {
     if is_leaf(&config.forest(), Rank(config.rank)) {
         store.sends_nothing();
     }
-    if config.mount.is_some() {
+    if !config.serves_audit() {
         store.serves_mount_alone();
     }
 }

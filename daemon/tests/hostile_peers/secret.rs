@@ -130,6 +130,7 @@ fn the_key_is_not_seen_with_supervisors_either() {
             root,
             hidden: Vec::new(),
             allows_others: false,
+            is_beside_audit: false,
             is_own_directory: false,
         };
         SupervisorConfig { daemon, via: Via::Mount(via), opening: Some(Opening::None), workers: 2 }

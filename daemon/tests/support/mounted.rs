@@ -58,6 +58,7 @@ impl Mounted {
             opening,
             is_writable,
             keeps_links_inside: false,
+            is_beside_audit: false,
             shown_as_own_group: Vec::new(),
             hidden: Vec::new(),
         });

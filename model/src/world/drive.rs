@@ -346,6 +346,7 @@ impl Shard<'_> {
             | Publication::HardLink { .. }
             | Publication::Passthrough { .. }
             | Publication::Direct { .. }
+            | Publication::InMount { .. }
             | Publication::Unaudited => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };

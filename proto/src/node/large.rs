@@ -18,14 +18,20 @@ use crate::policy::Thing;
 use crate::{Peer, Publication, Rank};
 
 impl Node {
-    /// Returns whether such content travels block by block.
+    /// Returns whether large content travels block by block: so that all trees share the load, and so that a node can
+    /// do without blocks that no process reads.
+    pub(super) fn splits_large(&self) -> bool {
+        self.config.forest.is_striped() || self.config.limits.mounted_file_bytes_min != u64::MAX
+    }
+
+    /// Returns whether such content travels block by block from here.
     pub(super) fn is_large(&self, head: &FileHead) -> bool {
-        self.config.forest.is_striped() && head.content_bytes() > self.config.limits.piece_bytes_max
+        self.splits_large() && head.content_bytes() > self.config.limits.piece_bytes_max
     }
 
     /// Handles a parent's announcement that content is large.
     pub(super) fn large_announced(&mut self, path: Path, aspect: Aspect, head: FileHead) -> Result<(), &'static str> {
-        if !is_content_head(&head, aspect) || aspect != aspect_of(&head) || !self.is_large(&head) {
+        if !is_content_head(&head, aspect) || aspect != aspect_of(&head) {
             return Err("a large file's head is not that of such a file");
         }
         self.large(&path, aspect, head);
@@ -56,10 +62,13 @@ impl Node {
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
         self.leave_to_processes(path);
+        if self.is_for_mount(&head.attr) {
+            self.leave_to_mount(path);
+        }
         let is_answered = |&asked: &Aspect| covers(aspect, asked) && self.pending.contains(&(path.clone(), asked));
         let requested: Vec<Aspect> = aspects_of(None).filter(is_answered).collect();
-        // What is pushed to all is not fetched if no process will read it.
-        let mut is_wanted_here = requested.is_empty() && !self.is_direct(&head.attr);
+        // What is pushed to all is not fetched if no process will read it, or only some of it.
+        let mut is_wanted_here = requested.is_empty() && !self.is_direct(&head.attr) && !self.is_for_mount(&head.attr);
         for aspect_asked in requested {
             let key = (path.clone(), aspect_asked);
             let Some(request) = self.pending.get_mut(&key) else { continue };

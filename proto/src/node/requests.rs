@@ -78,10 +78,10 @@ impl Node {
         if !is_content(aspect) {
             return (path, aspect);
         }
-        let is_download = aspect.block().is_some() && self.config.forest.is_striped();
-        for requested in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
+        for requested in [Aspect::Loadable, Aspect::Whole] {
             let key = (path.clone(), requested);
-            if self.pending.contains(&key) {
+            let is_by_block = self.config.forest.is_striped() || self.pending.route(&key) == Some(Route::Blocks);
+            if self.pending.contains(&key) && !(aspect.block().is_some() && is_by_block) {
                 return key;
             }
         }
@@ -248,7 +248,7 @@ impl Node {
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
         // A file's first block decides for the file.
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
-        let is_one_piece = aspect.block().is_some() || !self.config.forest.is_striped();
+        let is_one_piece = aspect.block().is_some() || !self.splits_large();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
         let file_bytes_max = if aspect.block().is_some() { u64::MAX } else { self.config.limits.stored_file_bytes_max };
         let path = path.clone();

@@ -76,8 +76,11 @@ impl Node {
 
     fn serve_content(&mut self, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some((has, head)) = entry.content_for(aspect).or_else(|| entry.large_for(aspect)) else { return };
         let block = aspect.block();
+        let here = entry.content_for(aspect);
+        // Only its head is known here.
+        let is_split = here.is_none();
+        let Some((has, head)) = here.or_else(|| entry.large_for(aspect)) else { return };
         entry.fact_at.insert(rank);
         let recipients = entry.recipients(block);
         let is_first = !recipients.contains(rank);
@@ -91,7 +94,7 @@ impl Node {
         if position > head.content_bytes() {
             return self.disconnect(Peer::Child(rank), "content is wanted from beyond its end");
         }
-        if block.is_none() && self.is_large(&head) {
+        if block.is_none() && (is_split || self.is_large(&head)) {
             let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
             self.send_to_child(rank, message);
         } else if let Some(child) = self.children.get_mut(&rank)
@@ -224,13 +227,14 @@ impl Node {
             (None, Some(number)) => entry.content_for(Aspect::Block(number)),
             (None, None) => entry.content_for(Aspect::Whole).or_else(|| entry.content_for(Aspect::Loadable)),
         };
+        let is_split = entry.arriving(block).is_none() && entry.download().is_some();
         let Some((aspect, head)) = content else { return };
         let transfers_max = self.config.limits.transfers_max / 2;
         if self.children.get(&rank).is_none_or(|child| child.transfers() >= transfers_max) {
             return;
         }
         self.push_ancestors(rank, path);
-        if block.is_none() && self.is_large(&head) {
+        if block.is_none() && (is_split || self.is_large(&head)) {
             self.stats.pushes += 1;
             return self.send_to_child(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
         }

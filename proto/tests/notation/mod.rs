@@ -55,6 +55,7 @@ pub fn config(mut words: Words<'_>) -> Config {
             "downloading" => limits.blocks_downloading_max = number(&mut words) as usize,
             "cache" => limits.has_cache = true,
             "compared-file" => limits.compared_file_bytes_min = number(&mut words),
+            "mounted-file" => limits.mounted_file_bytes_min = number(&mut words),
             "stored-file" => limits.stored_file_bytes_max = number(&mut words),
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
@@ -405,6 +406,7 @@ fn show_publication(publication: &Publication) -> String {
             format!("{path} {} hard-link {target}", show_aspect(*aspect))
         }
         Publication::Direct { path } => format!("{path} direct"),
+        Publication::InMount { path, .. } => format!("{path} in-mount"),
         Publication::Unaudited => "unaudited".into(),
         Publication::Passthrough { path, tree } => format!("{path} passthrough{}", if *tree { " tree" } else { "" }),
     }

@@ -41,7 +41,7 @@ static const char description[] =
 	"dir /sw/tree x\n"
 	"mark /sw/tree PASSTHROUGH TREE_PASSTHROUGH\n"
 	"unlistable /sw/closed\n"
-	"dir /sw/files whole run live large small kept\n"
+	"dir /sw/files whole run live large small kept mounted direct\n"
 	"file /sw/files/whole\n"
 	"mark /sw/files/whole WHOLE LOADABLE\n"
 	"file /sw/files/run\n"
@@ -53,7 +53,12 @@ static const char description[] =
 	"file /sw/files/large 1001\n"
 	"file /sw/files/small 1000\n"
 	"file /sw/files/kept 1001\n"
-	"mark /sw/files/kept LOADABLE\n";
+	"mark /sw/files/kept LOADABLE\n"
+	"mount /node/view\n"
+	"file /sw/files/mounted\n"
+	"mark /sw/files/mounted IN_MOUNT EXECUTABLE\n"
+	"file /sw/files/direct\n"
+	"mark /sw/files/direct IN_MOUNT DIRECT\n";
 
 #define ORIGINAL (-1)
 #define KNOWN 0
@@ -167,6 +172,28 @@ static void states(void)
 	CHECK(hwa_stores(1000) && !hwa_stores(1001), "a limit of 1000 bytes");
 }
 
+/* A file in the mount is read there, and executed from the store. */
+static void mounted(void)
+{
+	char copy[2 * HWA_PATH_MAX];
+	uint64_t state = 0;
+
+	check(AT_FDCWD, "/sw/files/mounted", HW_WANT_WHOLE, KNOWN, "/sw/files/mounted");
+	check(AT_FDCWD, "/sw/files/mounted", HW_WANT_LOADABLE, KNOWN, "/sw/files/mounted");
+	check(AT_FDCWD, "/sw/files/mounted", HW_WANT_EXECUTE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/direct", HW_WANT_WHOLE, ORIGINAL, NULL);
+	CHECK(hwa_find("/sw/files/mounted", 17, &state) && hwa_loads_from(state) == HWA_IN_MOUNT, "%#lx", state);
+	CHECK(hwa_find("/sw/files/whole", 15, &state) && hwa_loads_from(state) == HWA_IN_STORE, "%#lx", state);
+	CHECK(hwa_store_path("/a", 2, HWA_IN_MOUNT, copy) == 12 && strcmp(copy, "/node/view/a") == 0, "%s", copy);
+	CHECK(strcmp(hwa_strip_store(copy), "/a") == 0 && hwa_place_of(copy) == HWA_IN_MOUNT, "stripped");
+	CHECK(!hwa_strip_store("/node/view") && !hwa_strip_store("/node/viewer/a"), "not below the mount");
+	HWA_FOUND(found);
+	CHECK(hwa_resolve(AT_FDCWD, "/sw/files/mounted", HW_WANT_WHOLE, &found) == HWA_KNOWN &&
+			strcmp(hwa_copy_of(&found.path, HWA_IN_MOUNT), "/node/view/sw/files/mounted") == 0 &&
+			strcmp(hwa_copy_of(&found.path, HWA_IN_STORE), "/store/root/sw/files/mounted") == 0,
+		"each prefix before the same path");
+}
+
 /* Relative paths start from the real directory, wherever it is. */
 static void relative(void)
 {
@@ -217,8 +244,11 @@ static void domains(void)
 		return;
 	}
 	snprintf(expected, sizeof(expected), "/store/root%u/a", domain);
-	CHECK(hwa_store_path("/a", 2, true, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
-	CHECK(hwa_names_replica(copy) && !hwa_names_replica("/store/root/a1") && !hwa_names_replica("/a1"), "%s", copy);
+	CHECK(hwa_store_path("/a", 2, HWA_IN_DOMAIN, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0,
+		"%s", copy);
+	CHECK(hwa_place_of(copy) == HWA_IN_DOMAIN && hwa_place_of("/store/root/a1") == HWA_IN_STORE &&
+			hwa_place_of("/a1") == HWA_IN_STORE,
+		"%s", copy);
 	CHECK(strcmp(hwa_strip_store(copy), "/a") == 0, "%s", copy);
 	CHECK(hwa_find("/sw/lib/liba.so.1", 17, &state) && hwa_replicated(state, HW_REPLICATED), "%#lx", state);
 	CHECK(!hwa_replicated(state, HW_REPLICATED_WHOLE), "%#lx", state);
@@ -241,9 +271,10 @@ int main(void)
 	names();
 	links();
 	states();
+	mounted();
 	relative();
 	listings();
-	CHECK(hwa_store_path("/a", 2, false, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
+	CHECK(hwa_store_path("/a", 2, HWA_IN_STORE, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
 	CHECK(strcmp(hwa_strip_store("/store/root/a"), "/a") == 0, "stripped");
 	CHECK(strcmp(hwa_after_mirror("/12/root/a"), "/a") == 0 && !hwa_after_mirror("/root/a") &&
 			!hwa_after_mirror("/1/roo") && !hwa_after_mirror("1/root"),

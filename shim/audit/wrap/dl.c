@@ -38,18 +38,28 @@ DLERROR_ENTRY(1)
 DLERROR_ENTRY(2)
 DLERROR_ENTRY(3)
 
-/* The text is in memory that libc has formatted it into, so it can be changed. */
-static char *impl_dlerror(struct hwa_namespace *ns)
+/* Removes a prefix of paths from a text. */
+static void take_out(char *text, const char *prefix, size_t bytes)
 {
-	char *text = REAL(dlerror)();
-	size_t bytes = 0;
-	const char *prefix = text && hwa_attached() ? hwa_store_prefix(&bytes) : NULL;
 	for (char *at = text; bytes > 0 && (at = strchr(at, *prefix)); at++) {
 		if (strlen(at) > bytes && memcmp(at, prefix, bytes) == 0) {
 			const char *rest = hwa_after(at + bytes, HWA_NOWHERE_PREFIX);
 			rest = rest ? rest : at + bytes;
 			memmove(at, rest, strlen(rest) + 1);
 		}
+	}
+}
+
+/* The text is in memory that libc has formatted it into, so it can be changed. */
+static char *impl_dlerror(struct hwa_namespace *ns)
+{
+	char *text = REAL(dlerror)();
+	size_t bytes;
+	if (text && hwa_attached()) {
+		const char *prefix = hwa_store_prefix(&bytes);
+		take_out(text, prefix, bytes);
+		prefix = hwa_mount_point(&bytes);
+		take_out(text, prefix, bytes);
 	}
 	return text;
 }

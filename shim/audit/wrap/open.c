@@ -17,10 +17,15 @@ static bool writes(int flags)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
+static enum hwa_place place_of(const struct hwa_found *found)
+{
+	return found->state & HW_WHOLE ? HWA_IN_STORE : HWA_IN_MOUNT;
+}
+
 /* Opens the store's copy. Returns a descriptor or a negative error number. */
 static int open_copy(struct hwa_found *found, int flags)
 {
-	const char *copy = hwa_copy_of(&found->path, false);
+	const char *copy = hwa_copy_of(&found->path, place_of(found));
 	if (!copy)
 		return -ENAMETOOLONG;
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, copy, flags, 0);
@@ -151,7 +156,7 @@ static __attribute__((noinline)) FILE *serve_fopen_read(struct hwa_namespace *ns
 		if (HW_KIND(found.state) != HW_FILE)
 			return UNSERVED_POINTER;
 		int *error = ns->errno_location(), before = *error;
-		const char *copy = hwa_copy_of(&found.path, false);
+		const char *copy = hwa_copy_of(&found.path, place_of(&found));
 		FILE *file = copy ? real(copy, mode) : NULL;
 		if (file)
 			return file;

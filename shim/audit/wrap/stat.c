@@ -99,13 +99,11 @@ struct place {
 #define OF_DESCRIPTOR(fd) ((struct place){(fd), NULL})
 #define OF_PATH(dirfd, path) ((struct place){(dirfd), (path)})
 
-/* The record of a file in a memory domain's mirror, whose inode the table does not know. A program reaches one only
- * by a link of /proc, its executable's; a descriptor that was opened there is another. */
-static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
+/* The record of a file in a memory domain's mirror or in the mount, whose inode the table does not know. A program
+ * reaches one by a descriptor or by a link of /proc. */
+static __attribute__((noinline)) const struct hw_record *by_name(struct place place, uint64_t *state)
 {
 	char link[HWA_LINK_BYTES];
-	if (!hwa_has_replicas())
-		return NULL;
 	HWA_PATH_APART(original);
 	if (!place.path || !*place.path) {
 		hwa_descriptor_link(place.fd, link);
@@ -121,16 +119,18 @@ static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64
 	uint64_t size, struct place place, bool *follows)
 {
 	uint64_t state;
-	if (!hwa_attached() || !hwa_is_store_dev(major, minor) || !S_ISREG(mode))
+	bool in_mount = hwa_is_mount_dev(major, minor);
+	if (!hwa_attached() || !(in_mount || hwa_is_store_dev(major, minor)) || !S_ISREG(mode))
 		return NULL;
-	const struct hw_record *record = hwa_find_inode(ino, &state);
-	record = record ? record : replica(place, &state);
+	const struct hw_record *record = in_mount ? NULL : hwa_find_inode(ino, &state);
+	if (!record && (in_mount || hwa_has_replicas()))
+		record = by_name(place, &state);
 	if (!record || !(state & HW_ATTR))
 		return NULL;
 	*follows = (state & HW_PASSTHROUGH) != 0;
 	if (record->attr.size != size && !*follows)
 		return NULL;
-	return links == 0 || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
+	return links == 0 || in_mount || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
 }
 
 static const struct hw_record *store_stat(const struct stat *st, struct place place, bool *follows)

@@ -113,6 +113,7 @@ impl World {
         if site.unstored.contains(path) {
             return Ok(());
         }
+        site.table.in_mount.remove(path);
         let was_there = site.table.resident.remove(path).is_some() | site.table.blocks.remove(path).is_some();
         let may_lack = site.lost.contains(path);
         ensure(was_there || may_lack, || format!("{path} is evicted and was not there"))?;
@@ -161,6 +162,7 @@ impl World {
                 *site.table.passthrough.entry(path).or_default() |= tree;
             }
             Publication::Direct { path } => drop(site.table.direct.insert(path)),
+            Publication::InMount { path, .. } => drop(site.table.in_mount.insert(path)),
             // Comparing with the source file is the audit library's task.
             Publication::Unaudited => {}
         }
@@ -239,6 +241,7 @@ impl World {
             site.table.blocks.remove(path);
             site.table.resident.remove(path);
             site.table.direct.remove(path);
+            site.table.in_mount.remove(path);
             site.store.retain_version(path, before);
         }
         site.reads.excuse_all();

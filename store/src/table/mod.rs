@@ -124,6 +124,24 @@ impl Table {
         self.note(path, result);
     }
 
+    /// Publishes that processes under audit read `path` in the mount. `head` describes some of its content.
+    pub fn set_in_mount(&mut self, path: &Path, head: &FileHead) {
+        let result = self.writer.mark(path, State::IN_MOUNT | State::from_bits_truncate(head.format), State::empty());
+        self.note(path, result);
+    }
+
+    /// Publishes the mount for processes under audit.
+    pub fn set_mount(&mut self, mount_point: &[u8], device: (u32, u32)) {
+        if let Err(error) = self.writer.set_mount(mount_point, device) {
+            tracing::warn!(%error, "the shared table has no room for the mount's path: large files are stored whole");
+        }
+    }
+
+    /// Makes processes under audit no longer read files in the mount, which shows a later generation.
+    pub fn leave_mount(&mut self) {
+        self.writer.mark_all(State::empty(), State::IN_MOUNT);
+    }
+
     /// Publishes which memory domains have mirrors.
     pub fn set_domains(&mut self, domains: u64) {
         self.writer.set_domains(domains);

@@ -5,6 +5,7 @@ mod absence;
 mod cache;
 mod deaths;
 mod direct;
+mod in_mount;
 mod interfaces;
 mod once;
 mod preload;

@@ -7,6 +7,7 @@
 mod ahead;
 mod closures;
 mod commands;
+mod config;
 mod control;
 mod discover;
 mod doctor;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
+use crate::config::defaults::Defaults;
 use crate::io::commands::IoCommand;
 use crate::status::FAILURE;
 use options::inner::{InnerCommand, InnerLine};
@@ -55,24 +57,54 @@ fn main() -> ExitCode {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
     let parsed = if is_inner {
-        InnerLine::try_parse().map(|line| (Command::Inner(line.command), None))
+        InnerLine::try_parse().map(|line| Parsed {
+            command: Command::Inner(line.command),
+            matches: None,
+            checked: Ok(()),
+        })
     } else {
-        let mut definition = help::command();
-        let matches = definition.try_get_matches_from_mut(std::env::args_os());
-        let parsed = matches.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?.command, Some(matches))));
-        if parsed.is_ok() {
-            help::variables::check(&definition);
-        }
-        parsed
+        parse()
     };
     match parsed {
-        Ok((command, matches)) => run(command, &matches.unwrap_or_default()),
+        Ok(Parsed { checked: Err(error), .. }) => failure(&error),
+        Ok(Parsed { command, matches, .. }) => run(command, &matches.unwrap_or_default()),
         Err(e) => {
             let _ = e.print();
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             ExitCode::from(if asked { 0 } else { FAILURE })
         }
     }
+}
+
+/// A valid command line.
+struct Parsed {
+    command: Command,
+    /// Its matches, unless it is an inner command.
+    matches: Option<ArgMatches>,
+    /// Whether the files of defaults are valid.
+    checked: anyhow::Result<()>,
+}
+
+/// Parses the command line, with the defaults of variables and files; warns of what is wrong in these.
+fn parse() -> Result<Parsed, clap::Error> {
+    let name = std::env::args_os().nth(1).and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let definition = help::command();
+    let defaults = Defaults::read_for(&definition, &name);
+    let mut definition = defaults.apply(definition, &name);
+    let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+    let command = CommandLine::from_arg_matches(&matches)?.command;
+    let mut checked = Ok(());
+    // The process of a session was started by a command that has warned.
+    if !matches!(&command, Command::Start(options) if options.stays) {
+        help::variables::check(&definition);
+        checked = definition.find_subcommand(&name).map_or(Ok(()), |command| defaults.report(command));
+    }
+    Ok(Parsed { command, matches: Some(matches), checked })
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    message::log(format_args!("{error:#}"));
+    ExitCode::from(FAILURE)
 }
 
 /// Runs a command. `matches` has its matches, unless it is an inner command.
@@ -104,6 +136,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Join(options) => commands::join::join(&options),
         Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
+        Command::Config(options) => commands::config::config(&options),
         Command::Stats(options) => commands::stats::stats(&options),
         Command::Clear(options) => commands::clear::clear(&options),
         Command::Refresh(options) => commands::refresh::refresh(&options),
@@ -128,11 +161,5 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Keep(options)) => namespace::keeper::keep(&options),
         Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),
     };
-    done.map_or_else(
-        |e| {
-            message::log(format_args!("{e:#}"));
-            ExitCode::from(FAILURE)
-        },
-        ExitCode::from,
-    )
+    done.map_or_else(|error| failure(&error), ExitCode::from)
 }

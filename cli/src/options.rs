@@ -2,6 +2,7 @@
 
 pub mod headings;
 pub mod inner;
+pub mod opposites;
 pub mod run;
 pub mod store;
 pub mod values;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use self::inner::InnerCommand;
 use self::run::{RecordOptions, RunOptions, StartOptions};
 use crate::closures::options::ClosuresOptions;
+use crate::config::options::{CONFIG_HELP, ConfigOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
@@ -137,6 +139,9 @@ pub enum Command {
     Unmount(UnmountOptions),
     /// Check what this machine supports, and what it lacks
     Doctor(DoctorOptions),
+    /// Show the defaults of options, and which variable or file sets them
+    #[command(after_help = CONFIG_HELP)]
+    Config(ConfigOptions),
     /// Show what the daemons of a session have done so far
     #[command(after_help = STATS)]
     Stats(StatsOptions),

@@ -10,7 +10,7 @@ use site::{Site, text};
 
 fn topology(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    command.env_clear().arg("topology").args(arguments).envs(variables.iter().copied());
+    command.env_clear().env("HEADWATER_CONFIG", "").arg("topology").args(arguments).envs(variables.iter().copied());
     command.output().unwrap()
 }
 

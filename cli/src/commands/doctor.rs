@@ -1,15 +1,18 @@
 //! `headwater doctor`: checks what this machine supports and lacks.
 
 use std::io::stdout;
+use std::path::Path;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use headwater_figures::text::wants_colours;
 
+use crate::config::defaults::Defaults;
 use crate::doctor::check::Mechanisms;
 use crate::doctor::{self, leftovers, render};
 use crate::message::show;
-use crate::options::DoctorOptions;
 use crate::options::inner::SweepOptions;
+use crate::options::{CommandLine, DoctorOptions};
 
 /// Checks this machine, and prints the findings. Returns the exit status: 0 if a mechanism works.
 pub fn doctor(options: &DoctorOptions) -> Result<u8> {
@@ -24,8 +27,14 @@ pub fn doctor(options: &DoctorOptions) -> Result<u8> {
     Ok(u8::from(!(namespace || audit || mount)))
 }
 
-/// Removes leftovers of dead sessions on this machine, without output.
+/// Removes leftovers of dead sessions on this machine, without output. Where no store is named, these may lie in a
+/// default one or in that of the site's file.
 pub fn sweep(options: &SweepOptions) -> u8 {
     leftovers::remove(options.store.as_deref());
+    if options.store.is_none()
+        && let Some(store) = Defaults::read(&CommandLine::command()).value("store")
+    {
+        leftovers::remove(Some(Path::new(store)));
+    }
     0
 }

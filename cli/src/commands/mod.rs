@@ -2,6 +2,7 @@
 
 pub mod clear;
 pub mod closures;
+pub mod config;
 pub mod doctor;
 pub mod join;
 pub mod mount;

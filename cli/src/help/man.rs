@@ -140,7 +140,11 @@ fn environment(page: &mut Roff, command: &Command) {
     let all = if is_large { full(command.get_name()) } else { command.clone() };
     let options = variables::of_options(&all);
     let starts_daemons = all.get_arguments().any(|option| option.get_long() == Some("store-max"));
-    let has_other = |name: &str| starts_daemons && matches!(name, "HEADWATER_LIBDIR" | "HEADWATER_LOG");
+    let has_other = |name: &str| match name {
+        "HEADWATER_LIBDIR" | "HEADWATER_LOG" => starts_daemons,
+        "HEADWATER_CONFIG" => is_large || command.get_name() == "config",
+        _ => false,
+    };
     let others: Vec<_> = variables::READ.iter().filter(|variable| has_other(variable.name)).collect();
     if visible_below(command).next().is_some() || (options.is_empty() && others.is_empty()) {
         return;

@@ -23,9 +23,18 @@ pub struct Page {
 }
 
 const SESSION: &[(&str, &str)] = &[
+    ("/etc/headwater/headwater.toml", "The site's defaults of options. See headwater-config(1)."),
+    ("~/.config/headwater/headwater.toml", "The user's defaults of options."),
     ("/dev/shm/headwater-UID/", "The user's sessions on this node: sockets, tables, stores. See --store."),
     ("~/.headwater/", "A file for each session that spans nodes. See --job-dir."),
     ("PREFIX/lib/libheadwater-audit.so", "The library that LD_AUDIT loads into programs."),
+];
+const CONFIG: &[(&str, &str)] = &[
+    (
+        "/etc/headwater/headwater.toml",
+        "The site's defaults of options. It must be root's, and no other user may write it.",
+    ),
+    ("~/.config/headwater/headwater.toml", "The user's defaults of options. XDG_CONFIG_HOME moves it."),
 ];
 const LOCAL: &[(&str, &str)] =
     &[("/dev/shm/headwater-UID/", "The user's sessions on this node: sockets, tables, stores. See --store.")];
@@ -61,6 +70,7 @@ const PAGES: &[Page] = &[
     page("join", "docs/operate/site-export.md", SITE, &["serve", "key", "refresh", "unmount"]),
     page("key", "docs/operate/site-export.md", SITE, &["serve", "join"]),
     page("doctor", "docs/guide/troubleshooting.md", LOCAL, &["run", "stats"]),
+    page("config", "docs/operate/defaults.md", CONFIG, &["run", "start"]),
     page("stats", "docs/operate/monitoring.md", LOCAL, &["doctor", "clear"]),
     page("clear", "docs/operate/monitoring.md", LOCAL, &["refresh", "stats"]),
     page("refresh", "docs/operate/site-export.md", LOCAL, &["clear", "join"]),

@@ -23,7 +23,8 @@ pub fn pages() -> Vec<(String, String)> {
 fn command_line(command: &Command) -> String {
     let mut text = format!("{NOTE}# Command line\n\n");
     text += "`headwater help COMMAND` prints what this page says of a command. ";
-    text += "Nearly every option is also a [variable](variables.md); the command line wins.\n\n";
+    text += "Nearly every option is also a [variable](variables.md), and many are keys of ";
+    text += "[files with defaults](../operate/defaults.md); the command line wins.\n\n";
     text += "| command | what it does |\n|---|---|\n";
     let mut sections = String::new();
     add(command, "headwater", &mut text, &mut sections);
@@ -126,8 +127,9 @@ fn variables_page() -> String {
     let mut text = format!("{NOTE}# Variables\n\n");
     text +=
         "Headwater reports a variable of the environment that begins with `HEADWATER_` and that it doesn't know.\n\n";
-    text += "## Of options\n\nThe command line wins over a variable. A flag's variable counts unless it is empty, ";
-    text += "`0`, `n`, `no`, `f`, `false` or `off`.\n\n| variable | option | commands |\n|---|---|---|\n";
+    text += "## Of options\n\nThe command line wins over a variable, and that over a [file](../operate/defaults.md). ";
+    text += "A flag's variable counts unless it is empty, `0`, `n`, `no`, `f`, `false` or `off`.\n\n";
+    text += "| variable | option | commands |\n|---|---|---|\n";
     let full = <crate::options::CommandLine as clap::CommandFactory>::command();
     for (name, (commands, option)) in variables::of_options(&full) {
         let _ = writeln!(text, "| `{name}` | `{}` | {} |", cell(&label(&option)), commands.join(", "));

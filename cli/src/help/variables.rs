@@ -23,7 +23,12 @@ pub struct Variable {
 }
 
 /// Variables that users set.
-pub const READ: [Variable; 6] = [
+pub const READ: [Variable; 7] = [
+    variable(
+        "HEADWATER_CONFIG",
+        "A file with defaults of options, in place of the user's `~/.config/headwater/headwater.toml`. If it is empty, no \
+         such file is read, not even the site's.",
+    ),
     variable("HEADWATER_LIBDIR", "The directory of Headwater's libraries, in place of the installed one."),
     variable(
         "HEADWATER_LOG",

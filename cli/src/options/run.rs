@@ -9,6 +9,7 @@ use clap::{ArgMatches, Args, ValueHint};
 use headwater_daemon::{LinkProtection, Policy};
 
 use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
+use super::opposites::{POLICIES, SUMMARIES};
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::preload::PreloadOption;
@@ -21,7 +22,7 @@ use crate::topology::transport::Transport;
 use crate::via::Via;
 use crate::warm::options::RankOptions;
 
-/// Options of `headwater run`. Each is also an environment variable; the command line wins.
+/// Options of `headwater run`. Each is also an environment variable, and most are keys of files; the command line wins.
 #[derive(Debug, Args)]
 pub struct RunOptions {
     /// The first node reports what the program uses, whatever is preloaded.
@@ -210,9 +211,9 @@ pub struct RecordOptions {
 
 impl RunOptions {
     /// Resolves options that exclude each other: the last one on the command line wins, the command line wins over
-    /// variables, and a running session's variables don't count for a new one.
+    /// variables and files, and a running session's variables don't count for a new one.
     pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) {
-        if let Some(summary) = last_typed(matches, &["summary", "no_summary"]) {
+        if let Some(summary) = last_typed(matches, &SUMMARIES) {
             (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
         }
         let is_inherited = in_session && matches.value_source("nodes") != Some(ValueSource::CommandLine);
@@ -231,7 +232,7 @@ impl RunOptions {
 impl ServiceOptions {
     /// Resolves these options; `is_inherited`: the variables that name nodes don't count.
     pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) {
-        if let Some(policy) = last_typed(matches, &["push", "pull", "adaptive"]) {
+        if let Some(policy) = last_typed(matches, &POLICIES) {
             (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
         }
         self.shape.settle(matches, is_inherited);

@@ -20,6 +20,7 @@ use super::persistent::serve;
 use super::programs::{discover_all, find, programs, service};
 use super::run::open_front;
 use super::watch::Watch;
+use crate::config::defaults::Defaults;
 use crate::io::preload;
 use crate::message::{log, show};
 use crate::options::inner::FrontOptions;
@@ -36,6 +37,9 @@ const ANY_PROGRAM: &str = "sh";
 
 /// The longest preload list, in bytes: a variable holds 128 KiB (execve(2)).
 const PRELOAD_BYTES_MAX: usize = 64 << 10;
+
+/// The command whose options these are.
+const START: &str = "start";
 
 /// What to serve, if anything.
 enum ServicePlan {
@@ -89,7 +93,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
 
 /// Returns what the nodes are to serve.
 fn plan(options: &FrontOptions) -> Result<ServicePlan> {
-    let start = parse(&options.options)?;
+    let start = parse_with_defaults(&options.options)?;
     if start.service.via == Via::Off && !start.io.is_wanted() {
         return Ok(ServicePlan::Off("via=off"));
     }
@@ -129,11 +133,19 @@ fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     Ok(ServicePlan::Serve(start.into(), service.into()))
 }
 
+/// Parses a list of options of `headwater start`, with the defaults of files and variables.
+fn parse_with_defaults(list: &str) -> Result<StartOptions> {
+    let definition = CommandLine::command();
+    let defaults = Defaults::read_for(&definition, START);
+    defaults.report(definition.find_subcommand(START).context("start is a command")?)?;
+    parse(list, defaults.apply(definition, START))
+}
+
 /// Parses a list of options of `headwater start`. The last of repeated options counts.
-fn parse(list: &str) -> Result<StartOptions> {
+fn parse(list: &str, definition: clap::Command) -> Result<StartOptions> {
     let options = list.split(',').filter(|option| !option.is_empty()).map(|option| format!("--{option}"));
-    let command = CommandLine::command().mut_subcommand("start", |start| start.args_override_self(true));
-    let parsed = command.try_get_matches_from(["headwater".into(), "start".into()].into_iter().chain(options));
+    let command = definition.mut_subcommand(START, |start| start.args_override_self(true));
+    let parsed = command.try_get_matches_from(["headwater".into(), START.into()].into_iter().chain(options));
     let parsed = parsed.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
     let (line, matches) = parsed.map_err(|error| {
         let text = error.to_string();
@@ -141,7 +153,7 @@ fn parse(list: &str) -> Result<StartOptions> {
         anyhow!("{}. `headwater start --help` lists the options", first.strip_prefix("error: ").unwrap_or(first))
     })?;
     let Command::Start(mut options) = line.command else { return Err(anyhow!("`{list}` is no list of options")) };
-    options.service.settle(matches.subcommand_matches("start").context("start was parsed")?, false);
+    options.service.settle(matches.subcommand_matches(START).context("start was parsed")?, false);
     Ok(options)
 }
 
@@ -165,6 +177,10 @@ mod tests {
     use super::*;
     use headwater_daemon::LinkProtection;
     use std::path::Path;
+
+    fn parse(list: &str) -> Result<StartOptions> {
+        super::parse(list, CommandLine::command())
+    }
 
     #[test]
     fn options_are_those_of_start() {

@@ -9,6 +9,7 @@ use headwater_daemon::Branching;
 use headwater_topology::hosts::{HOSTS_MAX, Hostlist};
 
 use crate::options::headings::{OUTPUT, OVERLAY};
+use crate::options::opposites::Given;
 
 /// What `headwater topology --help` shows at the end.
 pub const TOPOLOGY_HELP: &str = "\
@@ -89,17 +90,19 @@ pub struct TopologyOptions {
 }
 
 impl ShapeOptions {
-    /// Lets the command line win over contradicting variables; `forget`: variables don't count.
+    /// Lets the command line win over contradicting variables and files; `forget`: these don't count.
     pub fn settle(&mut self, matches: &ArgMatches, forget: bool) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        let is_outdated = |id: &str, is_contradicted: bool| !is_typed(id) && (forget || is_contradicted);
-        let by_shape = ["trees", "groups", "fan_out"].into_iter().any(is_typed);
-        let by_count = is_typed("readers") && matches!(self.readers, Some(Readers::Count(_)));
-        self.trees.take_if(|_| is_outdated("trees", by_shape));
-        self.groups.take_if(|_| is_outdated("groups", by_shape || by_count));
-        self.fan_out.take_if(|_| is_outdated("fan_out", by_shape || by_count));
-        self.readers.take_if(|readers| is_outdated("readers", by_shape && matches!(readers, Readers::Count(_))));
-        self.topology.take_if(|_| is_outdated("topology", false));
+        let is_list = matches!(self.readers, Some(Readers::Nodes(_)));
+        let given = |id| Given { id, is_on_or_number: id != "readers" || !is_list };
+        let typed = ["trees", "groups", "fan_out", "readers"].into_iter().filter(|id| is_typed(id));
+        let is_void = |id| typed.clone().any(|higher| given(higher).overrules(given(id)));
+        let is_outdated = |id| !is_typed(id) && (forget || is_void(id));
+        self.trees.take_if(|_| is_outdated("trees"));
+        self.groups.take_if(|_| is_outdated("groups"));
+        self.fan_out.take_if(|_| is_outdated("fan_out"));
+        self.readers.take_if(|_| is_outdated("readers"));
+        self.topology.take_if(|_| is_outdated("topology"));
     }
 }
 

@@ -91,7 +91,7 @@ impl View {
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("HEADWATER_")) {
             headwater.env_remove(name);
         }
-        headwater.env("HEADWATER_STORE", self.path("store")).arg(command);
+        headwater.env("HEADWATER_STORE", self.path("store")).env("HEADWATER_CONFIG", "").arg(command);
         headwater
     }
 

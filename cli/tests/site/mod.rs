@@ -58,7 +58,8 @@ impl Site {
             command.env_remove(name);
         }
         command.env("HEADWATER_LIBDIR", self.path("lib")).env("HEADWATER_STORE", self.path("store"));
-        command.env("HEADWATER_VIA", "audit");
+        // The machine's files with defaults don't count.
+        command.env("HEADWATER_VIA", "audit").env("HEADWATER_CONFIG", "");
         command.current_dir(self.path("work")).arg("run").args(arguments);
         command
     }

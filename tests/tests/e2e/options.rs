@@ -129,6 +129,22 @@ fn options_are_variables_too() {
 }
 
 #[test]
+fn options_are_keys_of_the_users_file_too() {
+    let fixture = Fixture::new("defaults");
+    fixture.file("data", "data\n", 0o644);
+    let (summary, directory) = (fixture.outside("summary.json"), fixture.outside("settings"));
+    fs::create_dir_all(directory.join("headwater")).expect("a fresh directory");
+    let lines = format!("shared = ['{}']\nsummary-json = '{}'\n", fixture.shared().display(), summary.display());
+    fs::write(directory.join("headwater/headwater.toml"), lines).expect("a fresh file");
+    let run = Program::new("env").args(["-u", "HEADWATER_CONFIG"]).arg(headwater_binary());
+    let run = run.args(["run", "--ppn", "2", "--", "cat"]).arg(fixture.path("data"));
+    assert_eq!(run.env("XDG_CONFIG_HOME", &directory).run().stdout, "data\n".repeat(2));
+    let summary = fs::read(&summary).expect("the file names it");
+    let summary: Value = serde_json::from_slice(&summary).expect("it is JSON");
+    assert_eq!((&summary["processes"], &summary["shared_fs"]["files_read"]), (&2.into(), &1.into()), "{summary:#}");
+}
+
+#[test]
 fn the_scope_is_shown_and_explained() {
     let fixture = Fixture::new("scope");
     fixture.file("data", "data\n", 0o644);

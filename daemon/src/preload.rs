@@ -48,6 +48,7 @@ impl Preloading {
             next: 0,
             tally: tally.clone(),
             whole_bytes_max: config.mount.is_some().then_some(config.whole_file_bytes_max),
+            loads_libraries: config.serves_audit(),
             stored_bytes_max: config.stored_file_bytes_max().unwrap_or(u64::MAX),
             reports: config.forest().root(TreeId(0)) == Rank(config.rank),
         };

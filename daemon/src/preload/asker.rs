@@ -52,6 +52,8 @@ pub(super) struct Asker {
     pub(super) tally: Tally,
     /// Set if the node serves a mount: files up to this size are fetched whole, larger ones in blocks.
     pub(super) whole_bytes_max: Option<u64>,
+    /// Of libraries, the bytes that a loader maps are fetched.
+    pub(super) loads_libraries: bool,
     /// Processes read larger files from the source files.
     pub(super) stored_bytes_max: u64,
     /// This node reports to the user, for all nodes.

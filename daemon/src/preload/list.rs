@@ -130,16 +130,17 @@ fn first_want(asker: &Asker, entry: &Entry) -> (Want, bool) {
         What::Attributes(_) | What::Loadable(_) | What::Blocks(..) | What::Whole(_) => {
             (Want::ATTR | Want::NO_FOLLOW, false)
         }
-        What::Library | What::Any if asker.whole_bytes_max.is_some() => (Want::ATTR, false),
+        What::Library if !asker.loads_libraries => (Want::ATTR, false),
+        What::Any if asker.whole_bytes_max.is_some() => (Want::ATTR, false),
         What::Library => (Want::LOADABLE, true),
         What::Any => (Want::WHOLE | Want::LISTING, true),
     }
 }
 
-/// Returns the content to request for an entry. A mount needs whole files.
+/// Returns the content to request for an entry. A mount alone needs whole files.
 fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
     match entry.what {
-        What::Loadable(_) | What::Library if asker.whole_bytes_max.is_none() => Some(Want::LOADABLE),
+        What::Loadable(_) | What::Library if asker.loads_libraries => Some(Want::LOADABLE),
         What::Loadable(_) | What::Library | What::Whole(_) => Some(Want::WHOLE),
         // By a mechanism without blocks, a library is loaded.
         What::Blocks(..) if asker.whole_bytes_max.is_none() => None,

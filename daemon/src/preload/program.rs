@@ -113,17 +113,16 @@ impl NodeFiles {
         Err(Errno::LOOP.into())
     }
 
-    /// Returns the content to request. A mount needs whole files.
+    /// Returns the content to request. A mount alone needs whole files.
     fn content(&self, bytes: Bytes) -> Want {
-        let is_loadable = bytes == Bytes::Loadable && self.asker.whole_bytes_max.is_none();
+        let is_loadable = bytes == Bytes::Loadable && self.asker.loads_libraries;
         if is_loadable { Want::LOADABLE } else { Want::WHOLE }
     }
 
     /// Returns true if a file is fetched in blocks, and not as a whole.
-    fn comes_in_blocks(&mut self, path: &FilePath) -> io::Result<bool> {
-        let Some(max) = self.asker.whole_bytes_max else { return Ok(false) };
-        let seen = self.find(path, Want::ATTR, false)?;
-        Ok(seen.is_ok_and(|seen| seen.fact.attr().is_some_and(|attr| attr.size > max)))
+    fn comes_in_blocks(&self, fact: &Fact) -> bool {
+        let max = self.asker.whole_bytes_max.unwrap_or(u64::MAX);
+        fact.attr().is_some_and(|attr| attr.size > max)
     }
 }
 
@@ -147,11 +146,15 @@ impl Files for NodeFiles {
     }
 
     fn open(&mut self, path: &FilePath, bytes: Bytes) -> io::Result<Found> {
-        if self.comes_in_blocks(path)? {
+        if !self.asker.loads_libraries
+            && let Ok(seen) = self.find(path, Want::ATTR, false)?
+            && self.comes_in_blocks(&seen.fact)
+        {
             return Err(Errno::FBIG.into());
         }
         let want = self.content(bytes);
         match self.find(path, want, true) {
+            Ok(Ok(seen)) if self.comes_in_blocks(&seen.fact) => Err(Errno::FBIG.into()),
             Ok(Err(own)) => Ok(Found { file: File::open(&own)?, canonical: own }),
             Ok(Ok(Seen { path, fact, copy: Some(file) })) if fact.attr().is_some_and(|a| a.kind() == Kind::File) => {
                 let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
@@ -185,8 +188,8 @@ impl Files for NodeFiles {
     }
 
     fn soon(&mut self, path: &FilePath) {
-        // With a mount the size decides, which is not known without waiting.
-        if self.announced.len() >= QUESTIONS_MAX || self.asker.whole_bytes_max.is_some() {
+        // With a mount alone the size decides, which is not known without waiting.
+        if self.announced.len() >= QUESTIONS_MAX || !self.asker.loads_libraries {
             return;
         }
         if let Ok(Resolved::Scope(path)) = self.resolve(path)

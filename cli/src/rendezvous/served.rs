@@ -50,8 +50,8 @@ impl Served {
         }
         let is_root = rustix::process::geteuid().is_root();
         // No probe: it would take about as long as a start that fails.
-        let is_mount_useful =
-            serving::is_mount_useful(roster.nodes.len() as u32, service.numa_replicas, service.preload.as_ref());
+        let keeps_large = roster.nodes.len() > 1 || service.cache.is_some();
+        let is_mount_useful = serving::is_mount_useful(keeps_large, service.numa_replicas, service.preload.as_ref());
         let mut choice =
             Choice::make(service.via, &service.program, is_root, presumed).with_mount_beside(is_mount_useful);
         let attempt = Attempt { service, roster, session, overlay, sender, events };

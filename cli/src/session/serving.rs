@@ -94,7 +94,9 @@ impl ServiceRequest<'_> {
             log(format_args!("warning: {why}{then}"));
             *choice = Choice::off(why);
         }
-        let is_mount_useful = is_mount_useful(self.options.nodes, self.options.service.numa_replicas, self.preload);
+        let service = &self.options.service;
+        let keeps_large = self.options.nodes > 1 || service.storage.cache().is_some();
+        let is_mount_useful = is_mount_useful(keeps_large, service.numa_replicas, self.preload);
         *choice = choice.clone().with_mount_beside(is_mount_useful);
         while choice.mechanism != Mechanism::Off {
             let error = match self.serve_by(choice.mechanism, fabric.clone(), sender, events) {
@@ -182,11 +184,11 @@ impl Serving {
     }
 }
 
-/// Returns whether processes under audit had better read large files in a mount: if several nodes share them, and not
-/// all of each is wanted.
-pub fn is_mount_useful(nodes: u32, numa_replicas: bool, preload: Option<&Preload>) -> bool {
+/// Returns whether processes under audit had better read large files in a mount: if they are kept, for other nodes or
+/// for later sessions (`keeps_large`), and not all of each is wanted.
+pub fn is_mount_useful(keeps_large: bool, numa_replicas: bool, preload: Option<&Preload>) -> bool {
     let is_complete = matches!(preload, Some(Preload::List(list)) if list.is_complete);
-    nodes > 1 && !numa_replicas && !is_complete
+    keeps_large && !numa_replicas && !is_complete
 }
 
 /// Returns how a node's mount is made.

@@ -57,6 +57,7 @@ impl Node {
         self.reroute();
         self.redispatch();
         self.fail_refreshes_without_parent();
+        self.report_to_parents_behind();
     }
 
     /// Takes back the requests to a rank, and the pieces that it was sending.

@@ -236,6 +236,13 @@ impl Node {
         }
     }
 
+    /// Reports the generation to parents that are behind: the lost parent may have announced it to this node alone.
+    pub(super) fn report_to_parents_behind(&mut self) {
+        let up = self.parents.keys().copied().filter(|&rank| self.is_up(rank) && self.is_behind(rank));
+        let behind: Vec<Rank> = up.collect();
+        behind.into_iter().for_each(|rank| self.report_generation(rank));
+    }
+
     /// Begins the generation of a child, which this node has missed: all may have changed.
     pub(super) fn newer_below(&mut self, generation: u64) {
         if generation <= self.refresh.generation {

@@ -27,16 +27,23 @@ struct Way {
     is_learnt: bool,
     /// A session before has left its content on the node.
     is_cached: bool,
+    /// Also what the disk supplies faster than the trees.
+    stores_all: bool,
 }
 
-const WAYS: [Way; 7] = [
-    Way { name: "plain", via: None, is_learnt: false, is_cached: false },
-    Way { name: "namespace", via: Some(Mechanism::Namespace), is_learnt: false, is_cached: false },
-    Way { name: "namespace, learnt", via: Some(Mechanism::Namespace), is_learnt: true, is_cached: false },
-    Way { name: "namespace, learnt and cached", via: Some(Mechanism::Namespace), is_learnt: true, is_cached: true },
-    Way { name: "audit", via: Some(Mechanism::Audit), is_learnt: false, is_cached: false },
-    Way { name: "audit, learnt", via: Some(Mechanism::Audit), is_learnt: true, is_cached: false },
-    Way { name: "audit, learnt and cached", via: Some(Mechanism::Audit), is_learnt: true, is_cached: true },
+const PLAIN: Way = Way { name: "plain", via: None, is_learnt: false, is_cached: false, stores_all: false };
+const NAMESPACE: Way = Way { name: "namespace", via: Some(Mechanism::Namespace), ..PLAIN };
+const AUDIT: Way = Way { name: "audit", via: Some(Mechanism::Audit), ..PLAIN };
+const WAYS: [Way; 9] = [
+    PLAIN,
+    NAMESPACE,
+    Way { name: "namespace, learnt", is_learnt: true, ..NAMESPACE },
+    Way { name: "namespace, learnt and cached", is_learnt: true, is_cached: true, ..NAMESPACE },
+    Way { name: "namespace, all stored", stores_all: true, ..NAMESPACE },
+    AUDIT,
+    Way { name: "audit, learnt", is_learnt: true, ..AUDIT },
+    Way { name: "audit, learnt and cached", is_learnt: true, is_cached: true, ..AUDIT },
+    Way { name: "audit, all stored", stores_all: true, ..AUDIT },
 ];
 
 /// What one start took.
@@ -129,6 +136,9 @@ fn measure(environment: &Path, nodes: usize) -> Vec<Vec<Start>> {
             let mut options = vec![format!("--closures={}", left(way.name, &closures).display())];
             if way.is_cached {
                 options.push(format!("--cache={}", left(way.name, "cache").display()));
+            }
+            if way.stores_all {
+                options.push("--stored-file-max=1T".to_owned());
             }
             let start = start(environment, nodes, *way, &options);
             if round > 0 {

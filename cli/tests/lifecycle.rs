@@ -161,10 +161,10 @@ fn nothing_outlives_a_killed_headwater() {
 #[test]
 fn what_a_killed_session_left_goes_at_the_next_start() {
     let site = Site::new();
-    let mut running =
-        Running::start(site.command(&["--nodes", "2", "--", "sh", "-c", "echo ready; exec sleep 100"]), 2);
+    // One node by audit has no supervisor, which would clean up.
+    let mut running = Running::start(site.command(&["--", "sh", "-c", "echo ready; exec sleep 100"]), 1);
     let daemons = processes_called(&site, "daemon");
-    assert_eq!(daemons.len(), 2);
+    assert_eq!(daemons.len(), 1);
     for daemon in daemons {
         kill_process(daemon, Signal::KILL).unwrap();
     }
@@ -185,12 +185,12 @@ fn a_killed_daemon_is_reported_and_its_directory_removed() {
     let site = Site::new();
     let script = "echo ready; sleep 1; echo done; exit 3";
     let json = site.path("work/summary.json");
-    let mut command = site.command(&["--nodes", "2", "--summary-json"]);
+    let mut command = site.command(&["--summary-json"]);
     command.arg(&json).args(["--", "sh", "-c", script]).stderr(Stdio::piped());
-    let mut running = Running::start(command, 2);
+    let mut running = Running::start(command, 1);
     let mut errors = running.child.stderr.take().unwrap();
     kill_process(processes_called(&site, "daemon")[0], Signal::KILL).unwrap();
-    assert_eq!(running.end(), (Some(3), "done\ndone\n".into()));
+    assert_eq!(running.end(), (Some(3), "done\n".into()));
     let mut message = Vec::new();
     errors.read_to_end(&mut message).unwrap();
     assert!(text(&message).contains("has ended"), "{}", text(&message));

@@ -52,7 +52,7 @@ impl Daemon {
     fn replica_room(&self) -> u64 {
         let (max, _) = self.housekeeping.pressure.store_bytes_max();
         let stands = self.content.store.bytes() - self.content.store.replica_bytes();
-        content_bytes_max(false, max).saturating_sub(stands.max(self.driver.node.stats().store_bytes))
+        content_bytes_max(self.serves_audit, max).saturating_sub(stands.max(self.driver.node.stats().store_bytes))
     }
 
     fn order_replicas(&mut self, path: &Path, is_whole: bool) -> io::Result<()> {

@@ -61,11 +61,7 @@ impl Served {
             }
             match attempt.by(choice.mechanism, number) {
                 Ok(served) => return Ok(served),
-                Err(error) => {
-                    let failed = choice.mechanism;
-                    choice = choice.after_failure(&service.program, &format!("{error:#}"));
-                    choice = if failed.is_audit() { choice } else { choice.with_mount_beside(is_mount_useful) };
-                }
+                Err(error) => choice = choice.after_failure(&service.program, &format!("{error:#}"), is_mount_useful),
             }
         }
         Err(choice.reason)

@@ -105,7 +105,7 @@ impl ServiceRequest<'_> {
             };
             let why = format!("{error:#}");
             let failed = choice.mechanism;
-            *choice = choice.after_failure(self.program, &why);
+            *choice = choice.after_failure(self.program, &why, is_mount_useful);
             match choice.mechanism {
                 Mechanism::Off => log(format_args!("warning: {}{then}", choice.reason)),
                 // Large files are then stored whole.
@@ -114,10 +114,7 @@ impl ServiceRequest<'_> {
                         log(format_args!("no mount for large files: {why}"));
                     }
                 }
-                next => {
-                    *choice = choice.clone().with_mount_beside(is_mount_useful);
-                    log(format_args!("warning: {why}. Going on with --via {}", next.name()));
-                }
+                next => log(format_args!("warning: {why}. Going on with --via {}", next.name())),
             }
         }
         Ok(None)

@@ -128,10 +128,12 @@ impl Choice {
         }
     }
 
-    /// Returns the next mechanism after this one failed.
-    pub fn after_failure(&self, program: &Program, why: &str) -> Choice {
+    /// Returns the next mechanism after this one failed; for `is_mount_useful` see [`Choice::with_mount_beside`].
+    pub fn after_failure(&self, program: &Program, why: &str, is_mount_useful: bool) -> Choice {
         match self.mechanism {
-            Mechanism::Namespace { .. } | Mechanism::Mount => Choice::without_kernel(program, why.into()),
+            Mechanism::Namespace { .. } | Mechanism::Mount => {
+                Choice::without_kernel(program, why.into()).with_mount_beside(is_mount_useful)
+            }
             Mechanism::Audit { has_mount: true } => Choice::of(Mechanism::AUDIT_ALONE, self.reason.clone()),
             Mechanism::Audit { has_mount: false } | Mechanism::Off => Choice::off(why.into()),
         }
@@ -221,11 +223,11 @@ mod tests {
         check(Via::Audit, &go, false, found(true), Mechanism::AUDIT_ALONE, "--via audit");
         check(Via::Mount, &ssh, false, found(true), Mechanism::Mount, "--via mount");
         check(Via::Off, &ssh, false, found(true), Mechanism::Off, "--via off");
-        let failed = Choice::make(Via::Mount, &ssh, false, || found(true)).after_failure(&ssh, "it broke");
+        let failed = Choice::make(Via::Mount, &ssh, false, || found(true)).after_failure(&ssh, "it broke", false);
         assert_eq!((failed.mechanism, &*failed.reason), (Mechanism::AUDIT_ALONE, "it broke"));
-        assert_eq!(failed.after_failure(&ssh, "again"), Choice::off("again".into()));
+        assert_eq!(failed.after_failure(&ssh, "again", false), Choice::off("again".into()));
         let beside = Choice { mechanism: Mechanism::Audit { has_mount: true }, reason: "it is best".into() };
-        let without = beside.after_failure(&ssh, "no fusermount3");
+        let without = beside.after_failure(&ssh, "no fusermount3", true);
         assert_eq!((without.mechanism, &*without.reason), (Mechanism::AUDIT_ALONE, "it is best"));
         assert_eq!(without.with_mount_beside(false).mechanism, Mechanism::AUDIT_ALONE);
     }

@@ -75,6 +75,8 @@ pub fn read(path: &Path, owner: Owner) -> Content {
     let file = match File::options().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Content::Absent,
+        // The home directory is another user's, as under `su` without `-`: there may be nothing at all.
+        Err(_) if owner == Owner::User && fs::symlink_metadata(path).is_err() => return Content::Absent,
         Err(error) => return Content::Ignored(format!("it can't be opened: {error}")),
     };
     let mut bytes = Vec::new();
@@ -163,6 +165,18 @@ mod tests {
         if is_root {
             chown(&path, Some(4242), None).unwrap();
             assert!(!is_read(Owner::User) && !is_read(Owner::Site) && !is_read(Owner::Named));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cant_be_searched_has_no_file_of_the_users() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
+        std::os::unix::fs::symlink(&home, &home).unwrap();
+        let path = home.join("headwater.toml");
+        assert_eq!(read(&path, Owner::User), Content::Absent);
+        for owner in [Owner::Named, Owner::Site] {
+            assert!(matches!(read(&path, owner), Content::Ignored(why) if why.contains("can't be opened")));
         }
     }
 

@@ -57,7 +57,7 @@ pub mod flag {
 }
 
 /// The largest WRITE and READ that is requested, in bytes.
-const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+const TRANSFER_BYTES_MAX: u32 = 512 << 10;
 /// The same if the kernel lacks MAX_PAGES.
 const TRANSFER_BYTES_OLD: u32 = 128 << 10;
 /// Requests in flight without a waiting process (above all read-ahead), at most.
@@ -199,7 +199,7 @@ mod tests {
         let (negotiated, out) = reached(&init(7, 31, flag::ASYNC_READ | flag::POSIX_LOCKS), Opening::None);
         assert_eq!(negotiated, Negotiated { minor: 31, flags: flag::ASYNC_READ, transfer_bytes_max: 128 << 10 });
         assert_eq!((out.flags, out.flags2, out.max_write, out.time_gran), (1, 0, 128 << 10, 1));
-        assert_eq!((out.major, out.minor, out.max_readahead, out.max_stack_depth), (7, 45, 1 << 20, 0));
+        assert_eq!((out.major, out.minor, out.max_readahead, out.max_stack_depth), (7, 45, TRANSFER_BYTES_MAX, 0));
         assert!(negotiated.has(flag::ASYNC_READ) && !negotiated.has(flag::NO_OPEN_SUPPORT));
         assert_eq!(negotiated.opening(Opening::None), Opening::Cached);
     }
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_new_kernel_grants_all_that_serves() {
         let (negotiated, out) = reached(&init(7, 45, u64::MAX), Opening::None);
-        assert_eq!(negotiated.transfer_bytes_max, 1 << 20);
-        assert_eq!(usize::from(out.max_pages) * rustix::param::page_size(), 1 << 20);
+        assert_eq!(negotiated.transfer_bytes_max, TRANSFER_BYTES_MAX);
+        assert_eq!(usize::from(out.max_pages) * rustix::param::page_size(), TRANSFER_BYTES_MAX as usize);
         assert!(negotiated.has(WANTED | flag::NO_OPEN_SUPPORT | flag::NO_OPENDIR_SUPPORT));
         assert_eq!((u64::from(out.flags) | u64::from(out.flags2) << 32), negotiated.flags);
         let unwanted = [flag::POSIX_LOCKS, flag::PASSTHROUGH, flag::EXPORT_SUPPORT, flag::ATOMIC_O_TRUNC];

@@ -1,13 +1,14 @@
 //! Replies, encoded.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use headwater_abi::Attr;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::wire::{self, AttrOut, CreateOut, EntryOut, Kstatfs, Number, OpenOut, StatxOut, SxTime};
-use crate::{Device, NodeId};
+use crate::wire::{self, AttrOut, CreateOut, EntryOut, Kstatfs, Number, OpenOut, OutHeader, StatxOut, SxTime};
+use crate::{Device, NodeId, Pipe};
 
 /// How long the kernel may cache: without a limit.
 pub const FOREVER: Duration = Duration::from_secs(u64::MAX >> 1);
@@ -60,6 +61,14 @@ impl Reply<'_> {
     /// Replies with bytes: of READ, READLINK, READDIR, and of the extended attributes.
     pub fn data(&self, bytes: &[u8]) -> io::Result<()> {
         self.device.send(self.unique, 0, &[bytes])
+    }
+
+    /// Replies with bytes of a file, which pass through `pipe`, and returns the pipe for another reply. `None`: reply in
+    /// another way, because the file is shorter or can't be spliced, or the device does not take it.
+    pub fn content(&self, pipe: Pipe, file: BorrowedFd<'_>, offset: u64, bytes: usize) -> Option<Pipe> {
+        let len = u32::try_from(size_of::<OutHeader>() + bytes).ok()?;
+        let header = OutHeader { len, error: 0, unique: self.unique };
+        pipe.pass(self.device.as_fd(), header.as_bytes(), file, offset, bytes)
     }
 
     /// Replies with a name's node.

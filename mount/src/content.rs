@@ -18,6 +18,9 @@ use crate::nodes::{attr_of, visible};
 use crate::source_file::{self, check_file, read_full};
 use crate::view::Known;
 
+/// The least bytes that are passed on by reference: for fewer, a copy is cheaper.
+const PASSED_BYTES_MIN: usize = 64 << 10;
+
 /// OPEN for reading.
 pub(crate) fn open(call: &Call<'_>) -> Result<Flow, Flow> {
     let known = visible(call, Errno::ISDIR)?;
@@ -46,15 +49,33 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Result<Flow, Flo
         return Ok(answered(call.reply.data(&[])));
     }
     let source = source(call, &known, &attr, offset, bytes)?;
+    if !pass_on(call, &source, offset, bytes) && !copy(call, &source, offset, bytes) {
+        // A copy that is shorter than its source file was damaged from outside.
+        return Ok(call.use_source(&known.path));
+    }
+    call.tally.bytes(bytes);
+    Ok(Flow::Answered)
+}
+
+/// Answers with these bytes by reference, if they are many. Returns false if there was no answer.
+fn pass_on(call: &Call<'_>, source: &Source, offset: u64, bytes: usize) -> bool {
+    let contents = &call.view.contents;
+    let pipe = (bytes >= PASSED_BYTES_MIN).then(|| contents.take_pipe()).flatten();
+    let passed = pipe.and_then(|pipe| call.reply.content(pipe, source.as_fd(), offset, bytes));
+    let is_answered = passed.is_some();
+    passed.into_iter().for_each(|pipe| contents.return_pipe(pipe));
+    is_answered
+}
+
+/// Answers with these bytes through a buffer. Returns false if there was no answer.
+fn copy(call: &Call<'_>, source: &Source, offset: u64, bytes: usize) -> bool {
     let mut buffer = call.view.contents.take_buffer(bytes);
-    let is_read = read_full(&source, &mut buffer[..bytes], offset) == Ok(bytes);
+    let is_read = read_full(source, &mut buffer[..bytes], offset) == Ok(bytes);
     if is_read {
-        call.tally.bytes(bytes);
         let _ = answered(call.reply.data(&buffer[..bytes]));
     }
     call.view.contents.return_buffer(buffer);
-    // A copy that is shorter than its source file was damaged from outside.
-    Ok(if is_read { Flow::Answered } else { call.use_source(&known.path) })
+    is_read
 }
 
 /// LSEEK, which the kernel sends only for SEEK_DATA and SEEK_HOLE.

@@ -20,7 +20,7 @@ use crate::namespace::{Channel, Progress, Serving, Task};
 use crate::{measure, stale};
 
 /// The largest READ and WRITE, in bytes.
-const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+const TRANSFER_BYTES_MAX: u32 = 512 << 10;
 /// How long a mount may be busy by chance.
 const BUSY_MAX: Duration = Duration::from_millis(200);
 /// The interval of attempts.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use headwater_abi::Path;
-use headwater_fuse::NodeId;
+use headwater_fuse::{NodeId, Pipe};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -20,12 +20,16 @@ const OPEN_COPIES_MAX: usize = 128;
 /// Bytes of buffers that are cached for further reads.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
+/// Pipes that are cached for further reads.
+const PIPES_MAX: usize = 4;
+
 /// The store's copies, some open between reads, and the state of passthrough openings.
 #[derive(Debug)]
 pub(crate) struct Contents {
     roots: RwLock<Roots>,
     open: Mutex<OpenCopies>,
     buffers: Mutex<Vec<Vec<u8>>>,
+    pipes: Mutex<Vec<Pipe>>,
     /// Locked while passthrough openings change. True once one has failed; then no other is tried, because the kernel
     /// does not mix both openings of one file.
     passing: Mutex<bool>,
@@ -58,6 +62,7 @@ impl Contents {
             roots: RwLock::new(roots),
             open: Mutex::default(),
             buffers: Mutex::default(),
+            pipes: Mutex::default(),
             passing: Mutex::default(),
         }
     }
@@ -138,6 +143,24 @@ impl Contents {
         if cached + buffer.capacity() <= BUFFER_BYTES_MAX {
             buffers.push(buffer);
         }
+    }
+
+    /// Returns a pipe; `None` if the process, or the user, may have no more.
+    pub(crate) fn take_pipe(&self) -> Option<Pipe> {
+        let cached = self.pipes().pop();
+        cached.or_else(|| Pipe::new().ok())
+    }
+
+    /// Caches an empty pipe for further reads.
+    pub(crate) fn return_pipe(&self, pipe: Pipe) {
+        let mut pipes = self.pipes();
+        if pipes.len() < PIPES_MAX {
+            pipes.push(pipe);
+        }
+    }
+
+    fn pipes(&self) -> MutexGuard<'_, Vec<Pipe>> {
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {

@@ -27,7 +27,7 @@ impl Cache {
     /// # Errors
     /// The directory can't be made, or is open to other users.
     pub fn open(dir: &Path, bytes_max: Option<u64>) -> io::Result<Cache> {
-        let own = dir.join(format!("headwater-{}", rustix::process::geteuid().as_raw()));
+        let own = own_directory(dir);
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700);
         private.create(&own)?;
@@ -52,8 +52,13 @@ impl Cache {
     }
 }
 
+/// Returns the user's directory below `dir`.
+pub(crate) fn own_directory(dir: &Path) -> PathBuf {
+    dir.join(format!("headwater-{}", rustix::process::geteuid().as_raw()))
+}
+
 /// Fails unless the directory is this user's alone.
-fn check_private(dir: &Path) -> io::Result<()> {
+pub(crate) fn check_private(dir: &Path) -> io::Result<()> {
     let found = dir.symlink_metadata()?;
     let denied = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", dir.display())));
     if !found.is_dir() {

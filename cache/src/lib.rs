@@ -8,7 +8,9 @@ mod key;
 mod layout;
 mod objects;
 mod quota;
+mod usage;
 
 pub use directory::Cache;
 pub use key::Key;
 pub use objects::Found;
+pub use usage::Usage;

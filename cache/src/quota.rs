@@ -43,14 +43,23 @@ impl Quota {
     /// room for it.
     pub(crate) fn has_room(&mut self, bytes: u64) -> bool {
         let bytes = bytes + FILE_BYTES;
-        let used = self.used.unwrap_or_else(|| self.objects().map(|object| object.bytes).sum());
-        let share = || Some((self.bytes_free().ok()? + used) / FREE_SHARE);
-        let Some(max) = self.bytes_max.or_else(share) else { return false };
+        let used = self.used.unwrap_or_else(|| self.holds().1);
+        let Ok(max) = self.limit(used) else { return false };
         self.bytes_max = Some(max);
         let has_room = bytes <= max;
         let used = if !has_room || used + bytes <= max { used } else { self.evict(max * KEPT_TENTHS / 10, bytes) };
         self.used = Some(if has_room { used + bytes } else { used });
         has_room
+    }
+
+    /// Returns how much content there is, and the bytes that it takes.
+    pub(crate) fn holds(&self) -> (usize, u64) {
+        self.objects().fold((0, 0), |(count, bytes), object| (count + 1, bytes + object.bytes))
+    }
+
+    /// Returns the limit, if `used` bytes are in use.
+    pub(crate) fn limit(&self, used: u64) -> io::Result<u64> {
+        self.bytes_max.map_or_else(|| Ok((self.bytes_free()? + used) / FREE_SHARE), Ok)
     }
 
     fn bytes_free(&self) -> io::Result<u64> {

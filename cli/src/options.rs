@@ -200,6 +200,14 @@ pub struct DoctorOptions {
     /// Where the nodes' stores are to be: a directory in memory [default: as `headwater run` has it]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
+
+    /// The directory in which content is kept for later sessions
+    #[arg(long, value_name = "DIR", env = "HEADWATER_CACHE", value_hint = ValueHint::DirPath)]
+    pub cache: Option<PathBuf>,
+
+    /// The most that the cache holds [default: a quarter of what is free in it]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_CACHE_MAX", value_parser = values::parse_bytes)]
+    pub cache_max: Option<u64>,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What this machine supports and lacks, with the next step for each problem.
 
+mod cache;
 pub mod check;
 mod kernel;
 pub mod leftovers;
@@ -39,6 +40,7 @@ pub fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
         audit,
         loader::mpi_io(),
         store,
+        cache::cache(options.cache.as_deref(), options.cache_max),
         resources::shared_memory(),
         resources::descriptors(),
         resources::processes(),

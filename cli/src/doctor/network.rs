@@ -49,13 +49,31 @@ pub fn file_systems() -> Check {
     }
 }
 
+/// Returns the type of the network file system in which a path lies; `None` if it is a local one.
+pub fn shared_type(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // The last of the longest mount points is the one that is seen.
+    let mounts = table.lines().filter_map(mounted).filter(|(place, _)| path.starts_with(place));
+    let (_, kind) = mounts.max_by_key(|(place, _)| place.len())?;
+    is_network(kind).then(|| kind.to_owned())
+}
+
 /// Returns the mount point and type in a line of `/proc/self/mountinfo`, if it is a network file system.
 fn network_mount(line: &str) -> Option<String> {
+    let (place, kind) = mounted(line)?;
+    is_network(kind).then(|| format!("{place} ({kind})"))
+}
+
+/// Returns the mount point and type in a line of `/proc/self/mountinfo`.
+fn mounted(line: &str) -> Option<(&str, &str)> {
     let (mount, file_system) = line.split_once(" - ")?;
-    let place = mount.split(' ').nth(4)?;
-    let kind = file_system.split(' ').next()?;
+    Some((mount.split(' ').nth(4)?, file_system.split(' ').next()?))
+}
+
+fn is_network(kind: &str) -> bool {
     let is_fuse = kind.starts_with("fuse.") && !LOCAL_FUSE_TYPES.contains(&kind);
-    (NETWORK_TYPES.contains(&kind) || is_fuse).then(|| format!("{place} ({kind})"))
+    NETWORK_TYPES.contains(&kind) || is_fuse
 }
 
 /// Checks whether `ssh` works in a user namespace, in which root's files belong to `nobody`.

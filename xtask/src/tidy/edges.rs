@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-abi",
             "headwater-topology",
             "headwater-proto",
+            "headwater-cache",
             "headwater-closure",
             "headwater-figures",
             "headwater-fuse",

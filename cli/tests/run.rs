@@ -34,12 +34,22 @@ fn of_several_processes_the_highest_counts() {
 fn what_can_not_be_executed_is_reported_as_a_shell_does() {
     let site = Site::new();
     site.write("work/plain", "");
+    site.write("work/script.py", "print()\n");
     site.write("work/lost", "#!/nonexistent/interpreter\n");
-    fs::set_permissions(site.path("work/lost"), fs::Permissions::from_mode(0o755)).unwrap();
+    site.write("work/tool", "#!/bin/sh\n");
+    for name in ["work/lost", "work/tool"] {
+        fs::set_permissions(site.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
     for (program, status, message) in [
         ("no-such-program", 127, "no-such-program: command not found"),
         ("./no-such-program", 127, "./no-such-program: No such file or directory"),
-        ("./plain", 126, "./plain: Permission denied"),
+        ("./plain", 126, "./plain: Permission denied; it is not executable: `chmod +x ./plain`"),
+        (
+            "script.py",
+            127,
+            "script.py: command not found; it is in this directory and not executable: write python3 ./script.py, or `chmod +x ./script.py`",
+        ),
+        ("tool", 127, "tool: command not found; it is in this directory: write ./tool"),
         ("/etc", 126, "/etc: Is a directory"),
         ("./plain/x", 126, "./plain/x: Not a directory"),
         ("./lost", 127, "./lost: cannot execute: required file not found"),

@@ -148,11 +148,11 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     }
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
-    summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
+    summary.timeline.daemons_ready_ms = serving.is_some().then(|| start.elapsed_ms());
     let io = mpi_io::preload::settle(&options.io, &options.program[..1], Some(program));
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
-    summary.timeline.program_exit = Some(start.elapsed_ms());
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     let recorded: Recorded = serving.map(|serving| {
         summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
         summary.preload.from = preload.map(preload::name);
@@ -185,7 +185,7 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     }
     let is_root = rustix::process::geteuid().is_root();
     let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
-    if options.service.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
+    if options.service.via == Via::Namespace && choice.mechanism.is_audit() {
         log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
     (program, choice)

@@ -134,7 +134,10 @@ impl Key {
     pub fn check(&self, value: &str) -> Result<(), String> {
         let command = Command::new("headwater").arg(self.option.clone());
         let argument = format!("--{}={value}", self.name);
-        command.try_get_matches_from(["headwater", &argument]).map(|_| ()).map_err(|error| wanted(&error))
+        command
+            .try_get_matches_from(["headwater", &argument])
+            .map(|_| ())
+            .map_err(|error| wanted(&error).unwrap_or_else(|| "the value is not valid".into()))
     }
 }
 

@@ -60,9 +60,9 @@ pub fn first_alone(start: Start) -> Option<String> {
     if processes != 1 || has_others || knows_files {
         return None;
     }
-    let later = if leaves_list { ", and later starts, for which this one leaves a list of its files" } else { "" };
+    let later = if leaves_list { ". Later starts fetch ahead what this one uses" } else { "" };
     Some(format!(
-        "one process on one node: this start takes a little longer than without Headwater. Gains come with more processes \
+        "note: one process on one node: this start takes a little longer than without Headwater. Gains come with more processes \
          or nodes (--ppn, --nodes, a launcher){later}"
     ))
 }
@@ -85,7 +85,7 @@ pub fn starts_others(file: &Path, program: &Program, open: &dyn Fn(&Path) -> io:
 pub fn unaudited(is_demanded: bool, program: &Program) -> Option<String> {
     let why = program.not_audited().filter(|_| is_demanded)?;
     Some(format!(
-        "{why}, so --via audit serves only programs that it starts, and not itself. Leave out --via audit, or use --via \
+        "note: {why}, so --via audit serves only programs that it starts, and not itself. Leave out --via audit, or use --via \
          namespace"
     ))
 }
@@ -98,7 +98,11 @@ mod tests {
     fn only_the_first_start_of_one_process_gains_nothing() {
         let one = Start { processes: 1, ..Start::default() };
         assert!(first_alone(one).unwrap().ends_with("(--ppn, --nodes, a launcher)"));
-        assert!(first_alone(Start { leaves_list: true, ..one }).unwrap().contains("later starts"));
+        assert!(
+            first_alone(Start { leaves_list: true, ..one })
+                .unwrap()
+                .ends_with("Later starts fetch ahead what this one uses")
+        );
         for other in [
             Start { processes: 2, ..one },
             Start { has_others: true, ..one },
@@ -125,7 +129,9 @@ mod tests {
     fn a_static_program_is_not_audited() {
         let program = Program::static_named("tool");
         assert!(
-            unaudited(true, &program).unwrap().starts_with("tool is statically linked, so --via audit serves only")
+            unaudited(true, &program)
+                .unwrap()
+                .starts_with("note: tool is statically linked, so --via audit serves only")
         );
         assert_eq!((unaudited(false, &program), unaudited(true, &Program::named("tool"))), (None, None));
     }

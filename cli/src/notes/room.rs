@@ -14,7 +14,7 @@ pub fn too_small(store_bytes_max: u64, whole_file_bytes_max: u64, needed: &[(Pat
 
 fn text(store_bytes_max: u64, file: &Path, bytes: u64) -> String {
     format!(
-        "the store of a node holds {}, and {} has {}: what has no room is read from its file system. Use a larger \
+        "warning: the store of a node holds {}, and {} has {}: what has no room is read from its file system. Use a larger \
          --store-max, or ask for more memory",
         size(store_bytes_max),
         file.display(),
@@ -32,7 +32,7 @@ mod tests {
         let needed = needed.map(|(path, bytes)| (PathBuf::from(path), bytes));
         assert_eq!(too_small(5_000_000, 16 << 20, &needed), None);
         let note = too_small(4_000_000, 16 << 20, &needed).unwrap();
-        assert!(note.starts_with("the store of a node holds 4.0 MB, and /sw/b has 5.0 MB: "), "{note}");
+        assert!(note.starts_with("warning: the store of a node holds 4.0 MB, and /sw/b has 5.0 MB: "), "{note}");
         assert_eq!(too_small(1, 1 << 20, &needed), None, "blocks of these are fetched");
         assert_eq!(too_small(1, 1 << 20, &[]), None);
     }

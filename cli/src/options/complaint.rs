@@ -19,14 +19,14 @@ pub fn complaint(error: &Error, definition: &Command, command: &str, arguments: 
             let option = text(ContextKind::InvalidArg)?;
             let value = text(ContextKind::InvalidValue).unwrap_or_default();
             let name = option.split_whitespace().next()?;
-            let is_named =
-                matches!(error.get(ContextKind::ValidValue), Some(ContextValue::Strings(names)) if !names.is_empty());
-            if value.is_empty() && error.source().is_none() && !is_named {
-                return Some(format!("{name} has no value: write {option}"));
+            let wanted = wanted(error);
+            if value.is_empty() && error.source().is_none() {
+                let step = wanted.unwrap_or_else(|| format!("write {option}"));
+                return Some(format!("{name} has no value: {step}"));
             }
             let place = variable_of(definition, command, name, arguments)
                 .map_or(format!("{name} {value}"), |variable| format!("{variable}={value}"));
-            Some(format!("{place}: {}", wanted(error)))
+            Some(format!("{place}: {}", wanted.unwrap_or_else(|| "the value is not valid".into())))
         }
         ErrorKind::UnknownArgument => {
             let name = text(ContextKind::InvalidArg)?;
@@ -41,16 +41,23 @@ pub fn complaint(error: &Error, definition: &Command, command: &str, arguments: 
                 false => Some(format!("{one} and {other} exclude each other: write one of them")),
             }
         }
+        ErrorKind::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand)?;
+            let near = text(ContextKind::SuggestedSubcommand);
+            let step = near.map_or("`headwater help` lists all".into(), |near| format!("the nearest one is `{near}`"));
+            Some(format!("`{name}` is no command of headwater; {step}"))
+        }
         _ => None,
     }
 }
 
-/// Returns what is wanted in place of a wrong value.
-pub fn wanted(error: &Error) -> String {
+/// Returns what is wanted in place of a wrong value, if the error has it.
+pub fn wanted(error: &Error) -> Option<String> {
     match (error.get(ContextKind::ValidValue), error.source()) {
-        (Some(ContextValue::Strings(names)), _) if !names.is_empty() => format!("write one of {}", names.join(", ")),
-        (_, Some(source)) => source.to_string(),
-        _ => "the value is not valid".into(),
+        (Some(ContextValue::Strings(names)), _) if !names.is_empty() => {
+            Some(format!("write one of {}", names.join(", ")))
+        }
+        (_, source) => source.map(ToString::to_string),
     }
 }
 
@@ -98,10 +105,13 @@ mod tests {
         check("run --map a true", "--map a: write it as FROM=TO: a directory here, and its path on the nodes");
         check("run --ports 9-1 true", "--ports 9-1: write ports as 7000-7099");
         check("run --nodes", "--nodes has no value: write --nodes <N>");
+        check("run --via", "--via has no value: write one of auto, namespace, audit, mount, off");
         check("start --lease 0", "--lease 0: write a number from 1 to 100000");
         check("run --shraed /a true", "--shraed is no option of `headwater run`; the nearest one is --shared");
         check("run --zzz true", "--zzz is no option of `headwater run`; `headwater run --help` lists the options");
         check("run --session a --nodes 2 true", "--session and --nodes exclude each other: write one of them");
+        check("recrod", "`recrod` is no command of headwater; the nearest one is `record`");
+        check("zzz", "`zzz` is no command of headwater; `headwater help` lists all");
         check("run --nodes 1 --nodes 2 true", "--nodes is there twice: leave one out");
     }
 

@@ -66,7 +66,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     }
     if !is_served && !io.is_wanted() {
         summary.exit_status = run_command(&plain_command(options))?;
-        summary.timeline.program_exit = Some(start.elapsed_ms());
+        summary.timeline.program_exit_ms = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
     }
@@ -90,7 +90,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
             warn_without(&error);
             let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
             summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
-            summary.timeline.program_exit = Some(start.elapsed_ms());
+            summary.timeline.program_exit_ms = Some(start.elapsed_ms());
             report(options, &summary);
             return Ok(summary.exit_status);
         }
@@ -99,7 +99,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     front.expect_many();
     let mut watch = Watch::new(&job.service);
     summary.exit_status = wait(launcher, &events, |event| watch.note(event, start))?;
-    summary.timeline.program_exit = Some(start.elapsed_ms());
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     front.end();
     watch.collect_reports(&events, start);
     drop(file);

@@ -103,6 +103,14 @@ impl ServiceRequest<'_> {
             *choice = Choice::off(why);
         }
         let service = &self.options.service;
+        let storage = &service.storage;
+        // It would fail for each mechanism.
+        if choice.mechanism != Mechanism::Off
+            && let Err(error) = store::choose(storage.store.as_deref(), storage.store_max, self.options.nodes)
+        {
+            log(format_args!("warning: {error:#}{then}"));
+            *choice = Choice::off(format!("{error:#}"));
+        }
         let keeps_large = self.options.nodes > 1 || service.storage.cache().is_some();
         let is_mount_useful = is_mount_useful(keeps_large, service.numa_replicas, self.preload);
         *choice = choice.clone().with_mount_beside(is_mount_useful);

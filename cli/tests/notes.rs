@@ -131,8 +131,8 @@ fn a_store_without_room_is_reported_before_the_start() {
 fn a_person_reads_what_one_process_gains() {
     let site = Site::new();
     let app = program(&site, "shared/app");
-    let note = "headwater: note: one process on one node: this start takes a little longer than without Headwater. Gains \
-                come with more processes or nodes (--ppn, --nodes, a launcher). Later starts fetch ahead what this one uses\n";
+    let note = "headwater: note: one process on one node: its first start is seldom faster than without Headwater. More \
+                processes or nodes gain (--ppn, --nodes, a launcher). Later starts fetch ahead what this one uses\n";
     let closures = site.path("work/closures");
     let run = |arguments: &[&str], words: &[&str]| {
         let mut command = site.command(&[arguments, &["--no-summary", "--"], words].concat());

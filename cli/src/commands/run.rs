@@ -198,7 +198,8 @@ fn hint(
     (file, program): (&Path, &Program),
     (ahead, opened): (&Ahead, &Opened),
 ) {
-    if !audience.reads_hints() {
+    // A recording is on one node anyway.
+    if !audience.reads_hints() || options.records {
         return;
     }
     let has_list = matches!(options.service.preload, PreloadOption::File(_));

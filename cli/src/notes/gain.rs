@@ -62,8 +62,8 @@ pub fn first_alone(start: Start) -> Option<String> {
     }
     let later = if leaves_list { ". Later starts fetch ahead what this one uses" } else { "" };
     Some(format!(
-        "note: one process on one node: this start takes a little longer than without Headwater. Gains come with more processes \
-         or nodes (--ppn, --nodes, a launcher){later}"
+        "note: one process on one node: its first start is seldom faster than without Headwater. More processes or nodes gain \
+         (--ppn, --nodes, a launcher){later}"
     ))
 }
 

@@ -58,9 +58,11 @@ impl Audience {
         self.reads_hints() && !self.is_verbose && !self.is_in_background
     }
 
-    /// Reports why a program runs without Headwater, unless the user wants that. A sealed run does not start then.
+    /// Reports why a program's files are not served, unless the user wants that, or I/O alone. A sealed run does not start
+    /// then.
     pub fn report_off(self, options: &RunOptions, has_scope: bool, why: &str) {
-        if !self.reads_failures() || options.service.via == Via::Off || options.sealed.sealed.is_some() {
+        let is_wanted = options.service.via == Via::Off || options.io.is_wanted();
+        if is_wanted || !self.reads_failures() || options.sealed.sealed.is_some() {
             return;
         }
         if has_scope {

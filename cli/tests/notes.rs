@@ -67,6 +67,21 @@ fn why_nothing_is_served_is_one_line() {
     site.assert_clean();
 }
 
+/// A program of this name starts others outside of its namespaces, and audit needs a dynamic one.
+#[test]
+fn why_no_mechanism_is_possible_is_one_line() {
+    let site = Site::new();
+    let docker = site.path("shared/docker");
+    let source = site.write("work/it_ran.c", "#include <stdio.h>\nint main(void) { return puts(\"it ran\") < 0; }\n");
+    assert!(Command::new("cc").args(["-static", "-o"]).args([&docker, &source]).status().unwrap().success());
+    let run =
+        |options: &[&str]| notes(site.command(&[options, &["--via", "auto", "--", docker.to_str().unwrap()]].concat()));
+    let why = "docker is statically linked; and docker starts its processes outside of this program's namespaces";
+    let line = format!("headwater: not served: {why}. `headwater doctor` shows what this machine allows\n");
+    assert_eq!((run(&[]), run(&["--quiet"])), (line, String::new()));
+    site.assert_clean();
+}
+
 #[test]
 fn what_is_served_and_what_is_wanted_has_no_line() {
     let site = Site::new();

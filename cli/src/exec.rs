@@ -2,8 +2,10 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +37,8 @@ const NOT_EXECUTABLE: u8 = 126;
 const AUDIT: &str = "LD_AUDIT";
 /// How often a copy is tried that a thread of the daemon has open for writing.
 const BUSY_TRIES_MAX: u32 = 50;
+/// Bytes of a script's first line that are read.
+const SCRIPT_LINE_BYTES_MAX: u64 = 256;
 /// The pause between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
@@ -273,18 +277,53 @@ fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Envi
 pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
     let shown = program.display();
     let with_slash = program.as_bytes().contains(&b'/');
+    let step = next_step(program).map(|step| format!("; {step}")).unwrap_or_default();
     match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) if !with_slash => (NOT_FOUND, format!("{shown}: command not found")),
+        Some(Errno::NOENT) if !with_slash => (NOT_FOUND, format!("{shown}: command not found{step}")),
         Some(Errno::NOENT) if Path::new(program).exists() => {
             (NOT_FOUND, format!("{shown}: cannot execute: required file not found"))
         }
         Some(Errno::NOENT) => (NOT_FOUND, format!("{shown}: No such file or directory")),
         Some(Errno::ISDIR) => (NOT_EXECUTABLE, format!("{shown}: Is a directory")),
         Some(Errno::ACCESS) if Path::new(program).is_dir() => (NOT_EXECUTABLE, format!("{shown}: Is a directory")),
-        Some(Errno::ACCESS) => (NOT_EXECUTABLE, format!("{shown}: Permission denied")),
+        Some(Errno::ACCESS) => (NOT_EXECUTABLE, format!("{shown}: Permission denied{step}")),
         Some(Errno::NOTDIR) => (NOT_EXECUTABLE, format!("{shown}: Not a directory")),
         _ => (NOT_EXECUTABLE, format!("{shown}: cannot execute: {error}")),
     }
+}
+
+/// Returns how to start a file that is there, and that a shell would not start by this name.
+fn next_step(program: &OsStr) -> Option<String> {
+    let file = Path::new(program);
+    if !file.is_file() {
+        return None;
+    }
+    let with_slash = program.as_bytes().contains(&b'/');
+    let path = if with_slash { program.display().to_string() } else { format!("./{}", program.display()) };
+    let is_executable = file.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
+    let place = if with_slash { "it is" } else { "it is in this directory and" };
+    match interpreter(file) {
+        _ if is_executable && !with_slash => Some(format!("it is in this directory: write {path}")),
+        _ if is_executable => None,
+        Some(interpreter) => Some(format!("{place} not executable: write {interpreter} {path}, or `chmod +x {path}`")),
+        None => Some(format!("{place} not executable: `chmod +x {path}`")),
+    }
+}
+
+/// Returns the interpreter of a script, by its first line or its name.
+fn interpreter(file: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    if let Ok(file) = File::open(file) {
+        // What can't be read has no first line.
+        let _ = file.take(SCRIPT_LINE_BYTES_MAX).read_to_end(&mut line);
+    }
+    if let Some(arguments) = program::script_arguments(&line) {
+        let named = program::behind_env(&arguments).or(arguments.first().map(OsString::as_os_str))?;
+        return Some(Path::new(named).file_name()?.to_string_lossy().into_owned());
+    }
+    let by_name = [("py", "python3"), ("sh", "sh"), ("pl", "perl"), ("R", "Rscript"), ("jl", "julia"), ("lua", "lua")];
+    let extension = file.extension()?;
+    by_name.iter().find(|(name, _)| extension == *name).map(|(_, interpreter)| (*interpreter).into())
 }
 
 /// Returns the program's environment: carried variables are restored, and LD_AUDIT names the audit library.
@@ -335,6 +374,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_there_has_a_next_step() {
+        let directory = tempfile::tempdir().unwrap();
+        let check = |name: &str, text: &str, mode: u32, expected: Option<&str>| {
+            let file = directory.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            let expected = expected.map(|text| text.replace('@', &file.display().to_string()));
+            assert_eq!(next_step(file.as_os_str()), expected, "{name}");
+        };
+        check("a.py", "import os\n", 0o644, Some("it is not executable: write python3 @, or `chmod +x @`"));
+        check("b", "#!/usr/bin/env -S perl -w\n", 0o644, Some("it is not executable: write perl @, or `chmod +x @`"));
+        check("c.sh", "#!/bin/bash\n", 0o644, Some("it is not executable: write bash @, or `chmod +x @`"));
+        check("d", "\x7fELF", 0o644, Some("it is not executable: `chmod +x @`"));
+        check("e", "", 0o755, None);
+        assert_eq!((next_step(OsStr::new("/nonexistent/x")), next_step(OsStr::new("/etc"))), (None, None));
+    }
+
+    #[test]
     fn complaints_are_a_shells() {
         let check = |program: &str, errno: Errno, status: u8, message: &str| {
             assert_eq!(complaint(OsStr::new(program), errno.into()), (status, message.to_owned()));
@@ -342,7 +399,7 @@ mod tests {
         check("nothing", Errno::NOENT, 127, "nothing: command not found");
         check("./nothing", Errno::NOENT, 127, "./nothing: No such file or directory");
         check("/etc/passwd", Errno::NOENT, 127, "/etc/passwd: cannot execute: required file not found");
-        check("/etc/passwd", Errno::ACCESS, 126, "/etc/passwd: Permission denied");
+        check("/etc/x", Errno::ACCESS, 126, "/etc/x: Permission denied");
         check("/etc", Errno::ACCESS, 126, "/etc: Is a directory");
         check("/etc/passwd/x", Errno::NOTDIR, 126, "/etc/passwd/x: Not a directory");
     }

@@ -19,6 +19,7 @@ mod launch;
 mod message;
 mod mount;
 mod namespace;
+mod notes;
 mod options;
 mod preload;
 mod process;
@@ -57,22 +58,38 @@ fn main() -> ExitCode {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
     let parsed = if is_inner {
-        InnerLine::try_parse().map(|line| Parsed {
-            command: Command::Inner(line.command),
-            matches: None,
-            checked: Ok(()),
-        })
+        InnerLine::try_parse()
+            .map(|line| Parsed { command: Command::Inner(line.command), matches: None, checked: Ok(()) })
+            .map_err(Refusal::Clap)
     } else {
         parse()
     };
     match parsed {
         Ok(Parsed { checked: Err(error), .. }) => failure(&error),
         Ok(Parsed { command, matches, .. }) => run(command, &matches.unwrap_or_default()),
-        Err(e) => {
+        Err(Refusal::Line(line)) => {
+            message::log(line);
+            ExitCode::from(FAILURE)
+        }
+        Err(Refusal::Clap(e)) => {
             let _ = e.print();
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             ExitCode::from(if asked { 0 } else { FAILURE })
         }
+    }
+}
+
+/// Why there is no command to run.
+enum Refusal {
+    /// A line for the user.
+    Line(String),
+    /// Clap's text, or the help that was requested.
+    Clap(clap::Error),
+}
+
+impl From<clap::Error> for Refusal {
+    fn from(error: clap::Error) -> Refusal {
+        Refusal::Clap(error)
     }
 }
 
@@ -86,12 +103,18 @@ struct Parsed {
 }
 
 /// Parses the command line, with the defaults of variables and files; warns of what is wrong in these.
-fn parse() -> Result<Parsed, clap::Error> {
+fn parse() -> Result<Parsed, Refusal> {
     let name = std::env::args_os().nth(1).and_then(|name| name.into_string().ok()).unwrap_or_default();
     let definition = help::command();
     let defaults = Defaults::read_for(&definition, &name);
     let mut definition = defaults.apply(definition, &name);
-    let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = definition.try_get_matches_from_mut(std::env::args_os()).map_err(|error| {
+        let arguments: Vec<String> = std::env::args_os().skip(2).map(|it| it.to_string_lossy().into_owned()).collect();
+        match options::complaint::complaint(&error, &definition, &name, &arguments) {
+            Some(line) => Refusal::Line(line),
+            None => Refusal::Clap(error),
+        }
+    })?;
     let command = CommandLine::from_arg_matches(&matches)?.command;
     let mut checked = Ok(());
     // The process of a session was started by a command that has warned.
@@ -112,18 +135,17 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     let of = |name: &str| matches.subcommand_matches(name).expect("it was parsed");
     let done = match command {
         Command::Run(mut options) => {
-            options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
-            commands::run::run(&options)
+            let in_session = std::env::var_os(launch::SESSION).is_some();
+            options.settle(of("run"), in_session).and_then(|()| commands::run::run(&options))
         }
         Command::Spawn(options) => commands::spawn::spawn(&options),
         Command::Start(mut options) => {
-            options.service.settle(of("start"), false);
-            commands::start::start(&options)
+            options.service.settle(of("start"), false).and_then(|()| commands::start::start(&options))
         }
         Command::Stop(options) => commands::stop::stop(&options),
         Command::Record(mut options) => {
-            options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
-            commands::record::record(options)
+            let in_session = std::env::var_os(launch::SESSION).is_some();
+            options.run.settle(of("record"), in_session).and_then(|()| commands::record::record(options))
         }
         Command::Seal(options) => seal::make(&options),
         Command::Closures(options) => commands::closures::closures(&options),

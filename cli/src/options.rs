@@ -1,5 +1,6 @@
 //! The command line: one definition for parsing, `--help`, man pages and completions.
 
+pub mod complaint;
 pub mod headings;
 pub mod inner;
 pub mod opposites;
@@ -216,25 +217,38 @@ mod tests {
     use clap::{ArgAction, CommandFactory, FromArgMatches};
     use headwater_daemon::Policy;
 
-    fn settled(arguments: &[&str]) -> RunOptions {
+    fn parsed(arguments: &[&str]) -> anyhow::Result<RunOptions> {
         let arguments = ["headwater", "run"].iter().chain(arguments).chain(&["true"]);
         let matches = CommandLine::command().get_matches_from(arguments);
         let Command::Run(mut options) = CommandLine::from_arg_matches(&matches).unwrap().command else {
             panic!("run was given");
         };
-        options.settle(matches.subcommand_matches("run").unwrap(), false);
-        options
+        options.settle(matches.subcommand_matches("run").unwrap(), false).map(|()| options)
+    }
+
+    fn settled(arguments: &[&str]) -> RunOptions {
+        parsed(arguments).unwrap()
+    }
+
+    #[test]
+    fn policies_exclude_each_other() {
+        assert_eq!(settled(&[]).service.policy(), Policy::Adaptive);
+        assert_eq!(settled(&["--push"]).service.policy(), Policy::Push);
+        assert_eq!(settled(&["--pull"]).service.policy(), Policy::Pull);
+        for (arguments, expected) in [
+            (&["--push", "--pull"][..], "--push and --pull exclude each other: write one of them"),
+            (&["--adaptive", "--pull"], "--pull and --adaptive exclude each other: write one of them"),
+        ] {
+            assert_eq!(parsed(arguments).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]
     fn the_last_of_opposites_wins() {
-        assert_eq!(settled(&[]).service.policy(), Policy::Adaptive);
-        assert_eq!(settled(&["--push"]).service.policy(), Policy::Push);
-        assert_eq!(settled(&["--push", "--pull"]).service.policy(), Policy::Pull);
-        assert_eq!(settled(&["--pull", "--adaptive", "--push"]).service.policy(), Policy::Push);
         assert!(!settled(&["--summary", "--no-summary"]).prints_summary(true));
         assert!(settled(&["--no-summary", "--summary"]).prints_summary(false));
         assert!(settled(&[]).prints_summary(true) && !settled(&[]).prints_summary(false));
+        assert!(!settled(&["--quiet"]).prints_summary(true) && settled(&["-q", "--summary"]).prints_summary(false));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Pre
                 entries,
             })),
             Err(error) => {
-                log(format_args!("warning: {error:#}. The program runs without preloading"));
+                log(format_args!("warning: --preload: {error:#}. The program runs without it"));
                 None
             }
         },
@@ -86,7 +86,8 @@ fn of_program(program: &Path, cwd: &Path) -> Option<Preload> {
 /// Reads a closure or a list of paths, as lines of a closure.
 pub fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
     let shown = file.display();
-    let opened = File::open(file).with_context(|| format!("{shown} can't be opened"))?;
+    let opened =
+        File::open(file).with_context(|| format!("{shown} can't be opened; name a file of `headwater record`"))?;
     let mut text = Vec::new();
     opened.take(LIST_BYTES_MAX + 1).read_to_end(&mut text).with_context(|| format!("{shown} can't be read"))?;
     ensure!(text.len() as u64 <= LIST_BYTES_MAX, "{shown} is larger than {LIST_BYTES_MAX} bytes: shorten it");

@@ -25,13 +25,13 @@ pub struct Start {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
     /// Every daemon was ready.
-    pub daemons_ready: Option<f64>,
+    pub daemons_ready_ms: Option<f64>,
     /// The first fact or byte was on a node.
-    pub first_byte: Option<f64>,
+    pub first_byte_ms: Option<f64>,
     /// The last file was complete on its last node.
-    pub last_file: Option<f64>,
+    pub last_file_ms: Option<f64>,
     /// The last process had ended.
-    pub program_exit: Option<f64>,
+    pub program_exit_ms: Option<f64>,
 }
 
 /// Traffic between daemons.
@@ -207,13 +207,13 @@ impl Summary {
             self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
             self.memory.replica_bytes = self.memory.replica_bytes.max(report.memory.replica_bytes);
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
-            self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
+            self.memory.daemon_rss_bytes_max = self.memory.daemon_rss_bytes_max.max(report.memory.daemon_rss_bytes_max);
         }
         let times = |time: fn(&Report) -> Option<u64>| {
             reports.iter().flatten().filter_map(time).filter_map(|unix_ms| start.since(unix_ms))
         };
-        self.timeline.first_byte = times(|report| report.first_byte_unix_ms).min_by(f64::total_cmp);
-        self.timeline.last_file = times(|report| report.last_file_unix_ms).max_by(f64::total_cmp);
+        self.timeline.first_byte_ms = times(|report| report.first_byte_unix_ms).min_by(f64::total_cmp);
+        self.timeline.last_file_ms = times(|report| report.last_file_unix_ms).max_by(f64::total_cmp);
     }
 
     /// Writes the summary as JSON.
@@ -225,7 +225,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let took = self.timeline.program_exit.map_or(String::new(), |ms| format!(", {:.2} s", ms / 1e3));
+        let took = self.timeline.program_exit_ms.map_or(String::new(), |ms| format!(", {:.2} s", ms / 1e3));
         let servers = match self.servers {
             0 => String::new(),
             servers => format!(" and {}", count(u64::from(servers), "server", "servers")),
@@ -280,7 +280,7 @@ impl fmt::Display for Summary {
                 replicas => format!(" ({} copies for memory domains)", size(replicas)),
             },
             size(self.memory.table_bytes),
-            size(self.memory.daemon_rss_max)
+            size(self.memory.daemon_rss_bytes_max)
         )?;
         self.fmt_troubles(f)
     }
@@ -303,16 +303,16 @@ impl Summary {
     }
 
     fn fmt_large(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LargeFiles { files, stored_bytes_max, direct_rate, trees_rate } = self.large;
+        let LargeFiles { files, stored_bytes_max, direct_bytes_per_ms, trees_bytes_per_ms } = self.large;
         if files == 0 {
             return Ok(());
         }
         write!(f, "  large files         {} of more than {} ", count(files, "file", "files"), size(stored_bytes_max))?;
-        if direct_rate == 0 {
+        if direct_bytes_per_ms == 0 {
             return writeln!(f, "not stored; processes read the source files");
         }
         let nodes = count(self.large_nodes.into(), "node", "nodes");
-        let [direct, trees] = [direct_rate, trees_rate].map(|rate| size(rate * 1000));
+        let [direct, trees] = [direct_bytes_per_ms, trees_bytes_per_ms].map(|rate| size(rate * 1000));
         writeln!(f, "read directly on {nodes}: {direct}/s, through the trees {trees}/s")
     }
 
@@ -405,7 +405,22 @@ mod tests {
         summary.add(&[Some(report()), None, Some(other), Some(wrong)], start);
         assert_eq!((summary.shared_fs.files_read, summary.clients.lookups), (1624, 90_240));
         assert_eq!((summary.memory.store_bytes, summary.overlay.depth, summary.daemons_lost), (7, 1, 1));
-        assert_eq!((summary.timeline.last_file, summary.timeline.first_byte), (Some(1000.0), None));
+        assert_eq!((summary.timeline.last_file_ms, summary.timeline.first_byte_ms), (Some(1000.0), None));
+    }
+
+    #[test]
+    fn each_field_has_a_line_in_the_reference() {
+        let reference = include_str!("../../docs/reference/statistics.md");
+        let reference = reference.split("## Living daemons").next().unwrap();
+        fn check(reference: &str, fields: &serde_json::Value) {
+            for (name, value) in fields.as_object().unwrap() {
+                assert!(reference.contains(&format!("`{name}`")), "{name}");
+                if value.is_object() {
+                    check(reference, value);
+                }
+            }
+        }
+        check(reference, &serde_json::to_value(Summary::default()).unwrap());
     }
 
     #[test]
@@ -433,7 +448,7 @@ mod tests {
         summary.large = LargeFiles { files: 3, stored_bytes_max: 16 << 20, ..LargeFiles::default() };
         let large = "large files         3 files of more than 17 MB not stored; processes read the source files\n";
         assert!(summary.to_string().contains(large), "{summary}");
-        summary.large = LargeFiles { direct_rate: 2_900_000, trees_rate: 310_000, ..summary.large };
+        summary.large = LargeFiles { direct_bytes_per_ms: 2_900_000, trees_bytes_per_ms: 310_000, ..summary.large };
         summary.large_nodes = 4;
         let large = "large files         3 files of more than 17 MB read directly on 4 nodes: 2.9 GB/s, through the trees 310 MB/s\n";
         assert!(summary.to_string().contains(large), "{summary}");

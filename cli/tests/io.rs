@@ -94,6 +94,9 @@ fn where_it_can_not_be_had_the_program_runs_without_it() {
     complain(&["--io", "auto", "--", "sh", "-c", SHOW], "libheadwater-mpiio.so is missing", off);
     let output = site.plain_command(&["--", "sh", "-c", SHOW]).output().unwrap();
     check(&output, "preload\n", false);
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("headwater: nothing to serve: ") && stderr.lines().count() == 1, "{stderr}");
+    let output = site.command(&["--", "sh", "-c", SHOW]).output().unwrap();
     assert_eq!(text(&output.stderr), "");
 }
 

@@ -2,16 +2,14 @@
 
 mod site;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use site::running::{Running, processes_called};
+use site::terminal::{on_terminal, terminal};
 use site::{Site, eventually, mechanisms, text};
 
 /// Returns a script that prints `ready`, and waits so that a signal interrupts it at once.
@@ -65,27 +63,6 @@ fn ignored_signals_stay_ignored() {
     running.signal(Signal::HUP);
     assert_eq!(running.end(), (Some(0), "survived\n".into()));
     site.assert_clean();
-}
-
-/// Opens a terminal; returns its two ends.
-fn terminal() -> (File, File) {
-    let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options().read(true).write(true).open(Path::new(name.to_str().unwrap())).unwrap();
-    (File::from(master), slave)
-}
-
-/// Returns the command in a new session with the terminal `slave`.
-fn on_terminal(headwater: &Command, before: &[&str], slave: File) -> Command {
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait"]).args(before).arg(headwater.get_program()).args(headwater.get_args());
-    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
-        command.env(name, value);
-    }
-    command.stdin(slave);
-    command
 }
 
 fn next_line(output: &mut BufReader<ChildStdout>) -> String {

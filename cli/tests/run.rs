@@ -34,12 +34,22 @@ fn of_several_processes_the_highest_counts() {
 fn what_can_not_be_executed_is_reported_as_a_shell_does() {
     let site = Site::new();
     site.write("work/plain", "");
+    site.write("work/script.py", "print()\n");
     site.write("work/lost", "#!/nonexistent/interpreter\n");
-    fs::set_permissions(site.path("work/lost"), fs::Permissions::from_mode(0o755)).unwrap();
+    site.write("work/tool", "#!/bin/sh\n");
+    for name in ["work/lost", "work/tool"] {
+        fs::set_permissions(site.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
     for (program, status, message) in [
         ("no-such-program", 127, "no-such-program: command not found"),
         ("./no-such-program", 127, "./no-such-program: No such file or directory"),
-        ("./plain", 126, "./plain: Permission denied"),
+        ("./plain", 126, "./plain: Permission denied; it is not executable: `chmod +x ./plain`"),
+        (
+            "script.py",
+            127,
+            "script.py: command not found; it is in this directory and not executable: write python3 ./script.py, or `chmod +x ./script.py`",
+        ),
+        ("tool", 127, "tool: command not found; it is in this directory: write ./tool"),
         ("/etc", 126, "/etc: Is a directory"),
         ("./plain/x", 126, "./plain/x: Not a directory"),
         ("./lost", 127, "./lost: cannot execute: required file not found"),
@@ -60,6 +70,15 @@ fn a_wrong_command_line_is_125() {
         assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         assert!(!output.stderr.is_empty() && output.stdout.is_empty());
     }
+    let output = site.run(&["--nodes", "x", "true"]);
+    assert_eq!(text(&output.stderr), "headwater: --nodes x: write a number from 1 to 1024\n");
+    let output = site.command(&["true"]).env("HEADWATER_NODES", "x").output().unwrap();
+    assert_eq!(text(&output.stderr), "headwater: HEADWATER_NODES=x: write a number from 1 to 1024\n");
+    let output = site.run(&["--push", "--pull", "true"]);
+    let expected = "headwater: --push and --pull exclude each other: write one of them\n";
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(125), expected.into()));
+    let output = site.command(&["--pull", "true"]).env("HEADWATER_PUSH", "1").output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let help = site.run(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stdout).contains("Examples:"));
@@ -197,19 +216,19 @@ fn the_json_summary_has_every_field() {
         "/clients/fallbacks",
         "/memory/store_bytes",
         "/memory/table_bytes",
-        "/memory/daemon_rss_max",
-        "/timeline/daemons_ready",
-        "/timeline/first_byte",
-        "/timeline/last_file",
-        "/timeline/program_exit",
+        "/memory/daemon_rss_bytes_max",
+        "/timeline/daemons_ready_ms",
+        "/timeline/first_byte_ms",
+        "/timeline/last_file_ms",
+        "/timeline/program_exit_ms",
     ] {
         assert!(summary.pointer(field).is_some_and(Value::is_number), "{field} in {summary:#}");
     }
     let number = |field: &str| summary.pointer(field).and_then(Value::as_f64).unwrap();
     assert_eq!(number("/shared_fs/files_read"), 1.0, "two nodes run one program: {summary:#}");
     assert_eq!(number("/shared_fs/bytes_read"), fs::metadata("/bin/true").unwrap().len() as f64);
-    assert!(number("/memory/daemon_rss_max") > 0.0 && number("/overlay/bytes") > number("/shared_fs/bytes_read"));
-    assert!(number("/timeline/program_exit") >= number("/timeline/daemons_ready"));
+    assert!(number("/memory/daemon_rss_bytes_max") > 0.0 && number("/overlay/bytes") > number("/shared_fs/bytes_read"));
+    assert!(number("/timeline/program_exit_ms") >= number("/timeline/daemons_ready_ms"));
     site.assert_clean();
 }
 

@@ -298,6 +298,16 @@ fn a_machine_that_allows_no_user_namespace_audits() {
     assert_eq!(text(&output.stdout), "audited\n", "{}", text(&output.stderr));
     let summary: Value = serde_json::from_slice(&fs::read(site.path("work/summary.json")).unwrap()).unwrap();
     assert!(summary["via_reason"].as_str().unwrap().contains("max_user_namespaces"), "{summary:#}");
+    compile("siblings.c", &["-static"], &site.path("shared/static"));
+    let program = site.path("shared/static");
+    let inner = headwater(&site, &["--via", "auto", "--", program.to_str().unwrap()]);
+    let mut outer = Command::new("unshare");
+    outer.args(["--user", "--map-users=all", "--map-groups=all", "sh", "-c", limit, "sh"]).arg(inner.get_program());
+    outer.args(inner.get_args()).envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let stderr = text(&outer.output().unwrap().stderr);
+    let line = stderr.lines().next().unwrap_or_default();
+    assert!(line.starts_with("headwater: not served: static is statically linked; and "), "{stderr}");
+    assert!(line.contains("max_user_namespaces") && line.contains("`headwater doctor` shows"), "{stderr}");
     site.assert_clean();
 }
 

@@ -10,6 +10,7 @@ mod entry;
 mod forms;
 mod network;
 mod protected;
+mod refused;
 mod sources;
 mod world;
 
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 pub use self::entry::Entry;
 pub use self::network::network_file_system;
+pub use self::protected::belongs_to_system;
+pub use self::refused::{Cause, Refused};
 pub use self::sources::search_variables;
 pub use self::world::World;
 
@@ -38,17 +41,6 @@ pub struct Named<'a> {
     pub shared: &'a [PathBuf],
     /// Directories to be left out.
     pub exclude: &'a [PathBuf],
-}
-
-/// A directory that was found and not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The directory.
-    pub path: PathBuf,
-    /// Why it was considered.
-    pub reason: String,
-    /// Why it was not taken.
-    pub because: String,
 }
 
 /// The directories that a session serves.
@@ -124,8 +116,8 @@ impl Scope {
     fn take_named(&mut self, directory: &Path) {
         let forms = forms(directory);
         if forms.is_empty() {
-            let because = String::from("there is no such directory");
-            self.refused.push(Refused { path: directory.to_owned(), reason: "--shared".into(), because });
+            let (path, cause) = (directory.to_owned(), Cause::of_named(directory));
+            self.refused.push(Refused { path, reason: "--shared".into(), cause });
         }
         for path in forms {
             for pseudo in protected::PSEUDO.map(Path::new).into_iter().filter(|p| p.starts_with(&path) && **p != path) {
@@ -144,20 +136,19 @@ impl Scope {
         if self.refused.iter().any(|r| r.path == candidate.path) {
             return;
         }
-        let refuse =
-            |because: String| Refused { path: candidate.path.clone(), reason: candidate.reason.clone(), because };
+        let refuse = |cause| Refused { path: candidate.path.clone(), reason: candidate.reason.clone(), cause };
         if forms.iter().any(|form| excluded.iter().any(|e| form.starts_with(e))) {
-            return self.refused.push(refuse("it is excluded".into()));
+            return self.refused.push(refuse(Cause::Excluded));
         }
         if forms.iter().all(|form| self.includes(form)) {
             return;
         }
         let Some(network) = (world.network)(canonical) else {
-            return self.refused.push(refuse("it is on a local file system".into()));
+            return self.refused.push(refuse(Cause::Local));
         };
         match protected.judge(&forms) {
             None if self.entries.len() + forms.len() > ENTRIES_MAX => {
-                self.refused.push(refuse(format!("there are {ENTRIES_MAX} already")));
+                self.refused.push(refuse(Cause::TooMany(ENTRIES_MAX)));
             }
             None => {
                 for path in forms {
@@ -171,7 +162,7 @@ impl Scope {
                     self.consider(Candidate { path, kind: Kind::Usual, reason }, protected, excluded, world);
                 }
             }
-            Some(what) => self.refused.push(refuse(format!("it is {what}"))),
+            Some(what) => self.refused.push(refuse(Cause::Protected(what))),
         }
     }
 
@@ -204,7 +195,7 @@ impl fmt::Display for Scope {
             writeln!(f, "{sign} {:width$}  {}", entry.path.display().to_string(), entry.reason)?;
         }
         for refused in &self.refused {
-            writeln!(f, "  {}: {}; not served, because {}", refused.path.display(), refused.reason, refused.because)?;
+            writeln!(f, "  {}: {}; not served, because {}", refused.path.display(), refused.reason, refused.cause)?;
         }
         Ok(())
     }

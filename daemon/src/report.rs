@@ -60,10 +60,10 @@ pub struct LargeFiles {
     /// The measured rate of reading such files from their file system, in bytes per millisecond; zero if processes read
     /// them directly for another reason.
     #[serde(default)]
-    pub direct_rate: u64,
+    pub direct_bytes_per_ms: u64,
     /// The rate through the trees, likewise.
     #[serde(default)]
-    pub trees_rate: u64,
+    pub trees_bytes_per_ms: u64,
 }
 
 /// What this node fetched before any request.
@@ -135,5 +135,5 @@ pub struct Memory {
     /// Allocated to the shared table.
     pub table_bytes: u64,
     /// The daemon's largest resident set, the touched part of the table included.
-    pub daemon_rss_max: u64,
+    pub daemon_rss_bytes_max: u64,
 }

@@ -14,6 +14,11 @@ mod config {
     pub mod file;
     pub mod keys;
 }
+#[allow(dead_code, reason = "no command line is parsed here")]
+#[path = "../../cli/src/options"]
+mod options {
+    pub mod complaint;
+}
 /// Names are proposed elsewhere.
 mod help {
     pub mod variables {

@@ -19,7 +19,7 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
     // Of large files that a lone node does not store, it is not known what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
-    let (status, recorded) = run::run_here(&options.run)?;
+    let (status, recorded) = run::run_here(&options.run, run::progress(&options.run))?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(
             "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` shows why"

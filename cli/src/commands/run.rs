@@ -1,6 +1,7 @@
 //! `headwater run`: runs a program in a new session.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, stderr, stdout};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,16 @@ use headwater_closure::scope::Scope;
 use rustix::io::Errno;
 
 use crate::ahead::{Ahead, allow_without};
-use crate::discover::discover;
+use crate::discover::{discover, serves, why_nothing};
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
 use crate::launch::Launch;
 use crate::message::{log, show};
 use crate::namespace;
+use crate::notes::progress::{Progress, Step};
+use crate::notes::{self, Audience, Start as NotedStart};
 use crate::options::run::RunOptions;
-use crate::preload;
+use crate::preload::{self, PreloadOption};
 use crate::rendezvous;
 use crate::report::report;
 use crate::session::events::{Event, Interrupted};
@@ -34,23 +37,36 @@ use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
 use crate::warm;
 
+/// The option for directories.
+const SHARED: &str = "--shared ";
+
 /// Runs the program and returns the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
         return rendezvous::run_in(options, session);
     }
+    let progress = progress(options);
     match rendezvous::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) if found.is_detached && !options.show_scope => {
             let why = "the launcher does not wait for its programs, so the session would end before them: use a launcher \
                        that waits (as `flux run` does), or a session of `headwater start`";
+            drop(progress);
             return rendezvous::run_without(options, &anyhow!(why));
         }
-        Ok(Some(found)) => return rendezvous::run(options, &found),
+        Ok(Some(found)) => return rendezvous::run(options, &found, progress),
         Err(error) if options.show_scope => return Err(error),
-        Err(error) => return rendezvous::run_without(options, &error),
+        Err(error) => {
+            drop(progress);
+            return rendezvous::run_without(options, &error);
+        }
     }
-    run_here(options).map(|(status, _)| status)
+    run_here(options, progress).map(|(status, _)| status)
+}
+
+/// Begins to show the progress until the program's start.
+pub fn progress(options: &RunOptions) -> Progress {
+    Progress::start(Audience::here(options), Step::examining(&options.program[0].to_string_lossy()))
 }
 
 /// What a run used, as lines of a closure; `None` if it ran without Headwater.
@@ -58,9 +74,9 @@ pub type Recorded = Option<Vec<String>>;
 
 /// Runs the program on nodes of this machine. Returns its exit status, and what it used if `options` have that
 /// recorded. If the user's limit of processes is reached, this process executes the program.
-pub fn run_here(options: &RunOptions) -> Result<(u8, Recorded)> {
+pub fn run_here(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
-    match run_beside(options) {
+    match run_beside(options, progress) {
         Err(error) if is_alone && options.sealed.sealed.is_none() && is_short_of_processes(&error) => {
             log(format_args!(
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
@@ -80,20 +96,16 @@ fn is_short_of_processes(error: &anyhow::Error) -> bool {
 }
 
 /// Runs the program as a child of this process.
-fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
+fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
     let start = Start::now();
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let name = &options.program[0];
-    let file = match program::find(name, env::var_os("PATH").as_deref(), &cwd) {
+    let file = match find(&options.program[0], &cwd) {
         Ok(file) => file,
-        Err(e) => {
-            let (status, message) = exec::complaint(name, e.into());
-            log(message);
-            return Ok((status, None));
-        }
+        Err(status) => return Ok((status, None)),
     };
+    let audience = Audience::here(options);
     let opened = Opened::default();
     let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
@@ -111,31 +123,43 @@ fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
     let ahead = Ahead::of(options, &options.program, file, scope)?;
     let preload = ahead.preload().or_else(|| preload::prepare(&options.service.preload, file, &cwd));
     let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
-    let arranged = &arrangement;
-    let request = ServiceRequest { options, program, scope, opened: &opened, arrangement: arranged, preload, records };
+    match choice.mechanism {
+        Mechanism::Off => audience.report_off(options, serves(scope), &choice.reason),
+        _ => hint(options, audience, (file, program), (&ahead, &opened)),
+    }
+    let request = ServiceRequest {
+        options,
+        program,
+        scope,
+        opened: &opened,
+        arrangement: &arrangement,
+        preload,
+        records,
+        audience,
+        progress: &progress,
+    };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok(((128 + number) as u8, None)),
     };
-    drop(opened);
+    drop((opened, progress));
     if serving.is_none() {
         allow_without(options, &choice.reason)?;
     }
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
-    summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
+    summary.timeline.daemons_ready_ms = serving.is_some().then(|| start.elapsed_ms());
     let io = mpi_io::preload::settle(&options.io, &options.program[..1], Some(program));
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
-    summary.timeline.program_exit = Some(start.elapsed_ms());
-    let mut recorded: Recorded = None;
-    if let Some(serving) = serving {
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
+    let recorded: Recorded = serving.map(|serving| {
         summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
         summary.preload.from = preload.map(preload::name);
         let (reports, lines) = serving.end(&events);
         summary.add(&reports, start);
-        recorded = Some(lines);
-    }
+        lines
+    });
     if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
         summary.fail(&error);
     }
@@ -143,20 +167,50 @@ fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
     Ok((summary.exit_status, recorded))
 }
 
+/// Finds the program's file. Reports a program that can't be executed, and returns a shell's exit status.
+fn find(name: &OsStr, cwd: &Path) -> Result<PathBuf, u8> {
+    program::find(name, env::var_os("PATH").as_deref(), cwd).map_err(|error| {
+        let (status, message) = exec::complaint(name, error.into());
+        log(message);
+        status
+    })
+}
+
 /// Returns the program's properties, and its mechanism.
 fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> (Program, Choice) {
     let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
     let program = Program::examine(file, is_in_scope, &|path| opened.open(path));
-    if !scope.entries.iter().any(|e| e.included) {
-        let why = "no directory of the program is on a network file system; name some with --shared";
-        return (program, Choice::off(why.into()));
+    if options.service.via != Via::Off && !serves(scope) {
+        return (program, Choice::off(why_nothing(scope, SHARED)));
     }
     let is_root = rustix::process::geteuid().is_root();
     let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
-    if options.service.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
+    if options.service.via == Via::Namespace && choice.mechanism.is_audit() {
         log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
     (program, choice)
+}
+
+/// Gives a person hints on what can't be gained.
+fn hint(
+    options: &RunOptions,
+    audience: Audience,
+    (file, program): (&Path, &Program),
+    (ahead, opened): (&Ahead, &Opened),
+) {
+    // A recording is on one node anyway.
+    if !audience.reads_hints() || options.records {
+        return;
+    }
+    let has_list = matches!(options.service.preload, PreloadOption::File(_));
+    let start = NotedStart {
+        processes: options.nodes * options.ppn,
+        has_others: notes::starts_others(file, program, &|path| opened.open(path)),
+        knows_files: has_list || ahead.preload().is_some() || options.service.storage.cache().is_some(),
+        leaves_list: matches!(ahead, Ahead::Learning(_)),
+    };
+    let hints = [notes::first_alone(start), notes::unaudited(options.service.via == Via::Audit, program)];
+    hints.iter().flatten().for_each(log);
 }
 
 /// Starts the processes, forwards signals and waits; returns the exit status.

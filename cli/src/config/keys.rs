@@ -1,13 +1,12 @@
 //! The keys of files with defaults, from the definition of the command line.
 
-use std::error::Error;
 use std::ffi::OsStr;
 
 use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 
 use crate::help::variables::nearest;
+use crate::options::complaint::wanted;
 
 /// The commands whose options are keys.
 const COMMANDS: [&str; 2] = ["run", "start"];
@@ -135,15 +134,10 @@ impl Key {
     pub fn check(&self, value: &str) -> Result<(), String> {
         let command = Command::new("headwater").arg(self.option.clone());
         let argument = format!("--{}={value}", self.name);
-        command.try_get_matches_from(["headwater", &argument]).map(|_| ()).map_err(|error| wanted(&error))
-    }
-}
-
-fn wanted(error: &clap::Error) -> String {
-    match (error.get(ContextKind::ValidValue), error.source()) {
-        (Some(ContextValue::Strings(names)), _) => format!("write one of {}", names.join(", ")),
-        (_, Some(source)) => source.to_string(),
-        _ => "the value is not valid".into(),
+        command
+            .try_get_matches_from(["headwater", &argument])
+            .map(|_| ())
+            .map_err(|error| wanted(&error).unwrap_or_else(|| "the value is not valid".into()))
     }
 }
 
@@ -178,7 +172,7 @@ mod tests {
         for (name, value, expected) in [
             ("store-max", "2G", None),
             ("store-max", "much", Some("write a size as 4096, 512M or 2G")),
-            ("trees", "65", Some("65 is not in 1..=64")),
+            ("trees", "65", Some("write a number from 1 to 64")),
             ("via", "air", Some("write one of auto, namespace")),
             ("link-protection", "none", Some("write one of encrypt, authenticate")),
             ("shared", "/a:/b", None),

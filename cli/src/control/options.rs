@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::options::values::number;
+
 /// The selected daemons.
 #[derive(Clone, Debug, Args)]
 pub struct Nodes {
@@ -36,7 +38,7 @@ pub struct StatsOptions {
     pub json: bool,
 
     /// Print again every so many seconds, on a terminal in place
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=3600))]
     pub watch: Option<u32>,
 }
 

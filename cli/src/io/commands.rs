@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use headwater_model::io::{Form, Pattern, Work};
 
 use crate::options::headings::{MODEL, OUTPUT, WORKLOAD};
-use crate::options::values::parse_bytes;
+use crate::options::values::{number, number_from, parse_bytes};
 
 /// What `headwater io predict --help` shows at the end.
 const PREDICT_HELP: &str = "\
@@ -47,12 +47,12 @@ pub struct PredictOptions {
     pub bytes: u64,
 
     /// Ranks of the program
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+    #[arg(long, value_name = "P", value_parser = number(1..=10_000_000),
           help_heading = WORKLOAD)]
     pub ranks: u32,
 
     /// Nodes on which they are
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=10_000_000),
           help_heading = WORKLOAD)]
     pub nodes: u32,
 
@@ -65,7 +65,7 @@ pub struct PredictOptions {
     pub copy: bool,
 
     /// Pieces of the file that each rank's part has: the lines of its block
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = number_from(1),
           help_heading = WORKLOAD)]
     pub pieces: u32,
 

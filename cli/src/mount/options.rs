@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::options::headings::OUTPUT;
 use crate::options::store::{OpeningOptions, StoreOptions};
+use crate::options::values::number;
 use crate::topology::options::ShapeOptions;
 
 /// What `headwater mount --help` shows at the end.
@@ -41,7 +42,7 @@ pub struct MountOptions {
     pub allow_other: bool,
 
     /// Number of nodes: daemons on this machine, to try trees of them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=1024))]
     pub nodes: u32,
 
     #[command(flatten)]

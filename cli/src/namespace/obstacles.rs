@@ -6,6 +6,8 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+/// What Docker, Podman, and Apptainer put into each container.
+const CONTAINER_MARKS: [&str; 3] = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
 /// AppArmor's setting by which user namespaces of ordinary users have no rights.
 const RESTRICTION: &str = "kernel/apparmor_restrict_unprivileged_userns";
 
@@ -52,11 +54,24 @@ pub fn device(error: &io::Error) -> String {
 
 /// Returns the next step if `/dev/fuse` can't be opened.
 pub fn device_step(error: &io::Error) -> &'static str {
+    step(error, is_in_container())
+}
+
+fn step(error: &io::Error, is_in_container: bool) -> &'static str {
+    // A container's list of devices refuses by EPERM, and a mode by EACCES.
+    let is_refused_by_mode = Errno::from_io_error(error) == Some(Errno::ACCESS);
     match error.kind() {
+        _ if is_in_container && !is_refused_by_mode => "start the container with --device /dev/fuse",
         io::ErrorKind::NotFound => "as root, `modprobe fuse` makes it",
         io::ErrorKind::PermissionDenied => "as root, `chmod 666 /dev/fuse`, as distributions do",
         _ => "in a container, pass the device in (--device /dev/fuse)",
     }
+}
+
+/// Returns whether a container's tool has left its mark.
+fn is_in_container() -> bool {
+    let is_marked = CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists());
+    is_marked || std::env::var_os("container").is_some_and(|tool| !tool.is_empty())
 }
 
 /// Reads a number in `/proc/sys`; `None` if this kernel lacks the setting.
@@ -70,9 +85,17 @@ mod tests {
 
     #[test]
     fn each_names_a_next_step() {
-        let denied = device(&io::ErrorKind::PermissionDenied.into());
-        assert!(denied.contains("chmod 666 /dev/fuse"), "{denied}");
-        assert!(device(&io::ErrorKind::NotFound.into()).contains("modprobe fuse"));
+        for (errno, is_in_container, expected) in [
+            (Errno::ACCESS, false, "as root, `chmod 666 /dev/fuse`"),
+            (Errno::ACCESS, true, "as root, `chmod 666 /dev/fuse`"),
+            (Errno::NOENT, false, "modprobe fuse"),
+            (Errno::NOENT, true, "start the container with --device /dev/fuse"),
+            (Errno::PERM, true, "start the container with --device /dev/fuse"),
+        ] {
+            let step = step(&errno.into(), is_in_container);
+            assert!(step.contains(expected), "{errno} {is_in_container}: {step}");
+        }
+        assert!(device(&Errno::NXIO.into()).contains("--device /dev/fuse"));
         assert!(user_namespace(Errno::NOSPC).contains("max_user_namespaces"));
         assert!(user_namespace(Errno::NOMEM).contains("memory"));
     }

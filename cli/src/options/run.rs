@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anyhow::{Result, ensure};
 use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueHint};
@@ -12,6 +13,7 @@ use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::opposites::{POLICIES, SUMMARIES};
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
+use crate::options::values::number;
 use crate::preload::PreloadOption;
 use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
@@ -31,12 +33,12 @@ pub struct RunOptions {
 
     /// Number of nodes: daemons on this machine, each with its own store, table and sockets
     #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
+          value_parser = number(1..=1024))]
     pub nodes: u32,
 
     /// Processes on each node
     #[arg(long, value_name = "P", env = "HEADWATER_PPN", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = number(1..=4096))]
     pub ppn: u32,
 
     #[command(flatten)]
@@ -53,6 +55,10 @@ pub struct RunOptions {
     /// Print no summary
     #[arg(long, env = "HEADWATER_NO_SUMMARY", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
     pub no_summary: bool,
+
+    /// Print neither why nothing is served, nor hints, progress or a summary, but warnings and errors
+    #[arg(long, short, env = "HEADWATER_QUIET", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
+    pub quiet: bool,
 
     /// Write a summary in JSON
     #[arg(long, value_name = "FILE", env = "HEADWATER_SUMMARY_JSON", value_hint = ValueHint::FilePath,
@@ -93,7 +99,7 @@ pub struct StartOptions {
 
     /// How long the session stays without a launch, in minutes
     #[arg(long, value_name = "MINUTES", env = "HEADWATER_LEASE", default_value_t = 60,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = number(1..=100_000))]
     pub lease: u32,
 
     /// Serve in this process, and end with its standard input.
@@ -212,7 +218,10 @@ pub struct RecordOptions {
 impl RunOptions {
     /// Resolves options that exclude each other: the last one on the command line wins, the command line wins over
     /// variables and files, and a running session's variables don't count for a new one.
-    pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) {
+    ///
+    /// # Errors
+    /// Several push policies are on the command line.
+    pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) -> Result<()> {
         if let Some(summary) = last_typed(matches, &SUMMARIES) {
             (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
         }
@@ -220,22 +229,28 @@ impl RunOptions {
         if is_inherited {
             self.nodes = 1;
         }
-        self.service.settle(matches, is_inherited);
+        self.service.settle(matches, is_inherited)
     }
 
     /// Returns whether a summary is printed; `terminal`: standard error is one.
     pub fn prints_summary(&self, terminal: bool) -> bool {
-        if self.summary == self.no_summary { terminal } else { self.summary }
+        if self.summary == self.no_summary { terminal && !self.quiet } else { self.summary }
     }
 }
 
 impl ServiceOptions {
     /// Resolves these options; `is_inherited`: the variables that name nodes don't count.
-    pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) {
+    ///
+    /// # Errors
+    /// Several push policies are on the command line.
+    pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) -> Result<()> {
+        let typed: Vec<String> = typed(matches, &POLICIES).map(|policy| format!("--{policy}")).collect();
+        ensure!(typed.len() < 2, "{} exclude each other: write one of them", typed.join(" and "));
         if let Some(policy) = last_typed(matches, &POLICIES) {
             (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
         }
         self.shape.settle(matches, is_inherited);
+        Ok(())
     }
 
     /// Returns the push policy.
@@ -256,6 +271,10 @@ fn link_protections() -> impl TypedValueParser<Value = LinkProtection> {
 
 /// Returns the option of these that comes last on the command line.
 fn last_typed(matches: &ArgMatches, ids: &[&'static str]) -> Option<&'static str> {
-    let typed = ids.iter().copied().filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
-    typed.max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
+    typed(matches, ids).max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
+}
+
+/// Returns those of these options that are on the command line.
+fn typed(matches: &ArgMatches, ids: &[&'static str]) -> impl Iterator<Item = &'static str> {
+    ids.iter().copied().filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine))
 }

@@ -1,5 +1,28 @@
 //! Parsers of options' values.
 
+use std::ops::RangeInclusive;
+
+/// Returns a parser of whole numbers in a range.
+pub fn number(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| match *range.end() {
+            u32::MAX => format!("write a number of {} or more", range.start()),
+            end => format!("write a number from {} to {end}", range.start()),
+        })
+    }
+}
+
+/// Returns a parser of whole numbers from `least` on.
+pub fn number_from(least: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    number(least..=u32::MAX)
+}
+
+/// Parses a port.
+pub fn parse_port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| "write a port from 1 to 65535".into())
+}
+
 /// Parses a number of bytes with an optional unit: K, M, G or T, powers of 1024.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
@@ -17,7 +40,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     if bytes.is_finite() && (1.0..=(1u64 << 60) as f64).contains(&bytes) {
         Ok(bytes as u64)
     } else {
-        Err(String::from("the size must be at least 1 byte"))
+        Err(String::from("write a size from 1 byte to 1048576T"))
     }
 }
 

@@ -21,6 +21,7 @@ use super::programs::{discover_all, find, programs, service};
 use super::run::open_front;
 use super::watch::Watch;
 use crate::config::defaults::Defaults;
+use crate::discover::{serves, why_nothing};
 use crate::io::preload;
 use crate::message::{log, show};
 use crate::options::inner::FrontOptions;
@@ -38,6 +39,9 @@ const ANY_PROGRAM: &str = "sh";
 /// The longest preload list, in bytes: a variable holds 128 KiB (execve(2)).
 const PRELOAD_BYTES_MAX: usize = 64 << 10;
 
+/// The option for directories, as users write it for the plugin.
+const SHARED: &str = "shared=";
+
 /// The command whose options these are.
 const START: &str = "start";
 
@@ -45,7 +49,7 @@ const START: &str = "start";
 enum ServicePlan {
     Serve(Box<StartOptions>, Box<Service>),
     /// The reason why nothing is served.
-    Off(&'static str),
+    Off(String),
 }
 
 /// Runs the front end until its owner ends.
@@ -95,11 +99,11 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
 fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     let start = parse_with_defaults(&options.options)?;
     if start.service.via == Via::Off && !start.io.is_wanted() {
-        return Ok(ServicePlan::Off("via=off"));
+        return Ok(ServicePlan::Off("via=off".into()));
     }
     if start.service.via == Via::Mount {
         return Ok(ServicePlan::Off(
-            "via=mount changes a program's paths, which a plugin can't: use `headwater run -- srun`",
+            "via=mount changes a program's paths, which a plugin can't: use `headwater run -- srun`".into(),
         ));
     }
     let opened = Opened::default();
@@ -120,10 +124,8 @@ fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     if start.service.verbose {
         show(io::stderr(), &scope);
     }
-    if !scope.entries.iter().any(|entry| entry.included) && !io.is_wanted() {
-        return Ok(ServicePlan::Off(
-            "no directory of the program is on a network file system; name some with shared=DIR",
-        ));
+    if !serves(&scope) && !io.is_wanted() {
+        return Ok(ServicePlan::Off(format!("nothing to serve: {}", why_nothing(&scope, SHARED))));
     }
     let mut service = service(&start.service, &scope, program.unwrap_or_default(), Some(&io));
     if serde_json::to_string(&service.preload)?.len() > PRELOAD_BYTES_MAX {
@@ -153,11 +155,11 @@ fn parse(list: &str, definition: clap::Command) -> Result<StartOptions> {
         anyhow!("{}. `headwater start --help` lists the options", first.strip_prefix("error: ").unwrap_or(first))
     })?;
     let Command::Start(mut options) = line.command else { return Err(anyhow!("`{list}` is no list of options")) };
-    options.service.settle(matches.subcommand_matches(START).context("start was parsed")?, false);
+    options.service.settle(matches.subcommand_matches(START).context("start was parsed")?, false)?;
     Ok(options)
 }
 
-fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), &'static str>> {
+fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), String>> {
     let (options, service) = match plan {
         ServicePlan::Serve(options, service) => (options, service),
         ServicePlan::Off(why) => return Ok(Err(why)),

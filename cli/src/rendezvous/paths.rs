@@ -17,7 +17,7 @@ pub fn parse_mapping(text: &str) -> Result<Mapping, String> {
     let (from, to) = text.split_once('=').ok_or("write it as FROM=TO: a directory here, and its path on the nodes")?;
     let mapping = Mapping { from: from.into(), to: to.into() };
     let is_absolute = mapping.from.is_absolute() && mapping.to.is_absolute();
-    is_absolute.then_some(mapping).ok_or_else(|| "both paths must be absolute".into())
+    is_absolute.then_some(mapping).ok_or_else(|| "write two absolute paths".into())
 }
 
 /// Returns the nodes' path of a path on this machine, by the mapping with the longest matching directory.

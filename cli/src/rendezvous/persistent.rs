@@ -11,6 +11,7 @@ use super::events::NodeEvent;
 use super::programs::{discover_all, find, programs, service};
 use super::run::open;
 use super::watch::Watch;
+use crate::discover::{serves, why_nothing};
 use crate::message::{log, show};
 use crate::options::run::StartOptions;
 use crate::session::directory::name_of;
@@ -90,10 +91,7 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
         }
     };
     let (scope, program) = discover_all(&options.service, &names, &opened);
-    ensure!(
-        scope.entries.iter().any(|entry| entry.included),
-        "no directory would be served. Name some with --shared, or name a program on a network file system"
-    );
+    ensure!(serves(&scope), "nothing to serve: {}", why_nothing(&scope, "--shared "));
     if options.service.verbose {
         show(io::stderr(), &scope);
     }

@@ -21,10 +21,13 @@ use super::paths;
 use super::programs::{discover_all, find, first_command, programs, service, with_prefix};
 use super::watch::Watch;
 use crate::ahead::{Ahead, allow_without};
+use crate::discover::{serves, why_nothing};
 use crate::io::options::IoOptions;
 use crate::io::preload;
 use crate::launch::{self, Processes};
 use crate::message::{log, show};
+use crate::notes::Audience;
+use crate::notes::progress::Progress;
 use crate::options::run::{RunOptions, ServiceOptions};
 use crate::report::report;
 use crate::self_exec;
@@ -40,7 +43,7 @@ use crate::via::{Choice, Mechanism, Via};
 const WELCOME_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the launcher and returns its exit status.
-pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
+pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result<u8> {
     let start = Start::now();
     let opened = Opened::default();
     let (scope, program) = discover_all(&options.service, &programs(found), &opened);
@@ -52,16 +55,18 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
         log(&found.explanation);
         show(io::stderr(), &scope);
     }
-    let choice = choose(options, &scope, program.is_some(), &found.explanation);
+    let choice = choose(options, &scope, program.is_some(), found);
     let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
     let mut summary = Summary::new(0, 0, &choice);
     let is_served = choice.mechanism != Mechanism::Off;
+    drop(progress);
     if !is_served {
         allow_without(options, &choice.reason)?;
+        Audience::here(options).report_off(options, false, &choice.reason);
     }
     if !is_served && !io.is_wanted() {
         summary.exit_status = run_command(&plain_command(options))?;
-        summary.timeline.program_exit = Some(start.elapsed_ms());
+        summary.timeline.program_exit_ms = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
     }
@@ -85,7 +90,7 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
             warn_without(&error);
             let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
             summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
-            summary.timeline.program_exit = Some(start.elapsed_ms());
+            summary.timeline.program_exit_ms = Some(start.elapsed_ms());
             report(options, &summary);
             return Ok(summary.exit_status);
         }
@@ -94,7 +99,7 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     front.expect_many();
     let mut watch = Watch::new(&job.service);
     summary.exit_status = wait(launcher, &events, |event| watch.note(event, start))?;
-    summary.timeline.program_exit = Some(start.elapsed_ms());
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     front.end();
     watch.collect_reports(&events, start);
     drop(file);
@@ -110,15 +115,19 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
 }
 
 /// Returns whether nodes serve the program, and why. Each node chooses its mechanism itself.
-fn choose(options: &RunOptions, scope: &Scope, is_found: bool, explanation: &str) -> Choice {
+fn choose(options: &RunOptions, scope: &Scope, is_found: bool, launch: &Prepared) -> Choice {
     if options.service.via == Via::Off {
         Choice::off("--via off".into())
     } else if !is_found {
-        Choice::off("the program is not found on this machine; see --map".into())
-    } else if !scope.entries.iter().any(|entry| entry.included) {
-        Choice::off("no directory of the program is on a network file system; name some with --shared".into())
+        let name = programs(launch).into_iter().next().unwrap_or_default();
+        Choice::off(format!(
+            "{} is not found on this machine; if nodes have it at another path than this machine, use --map FROM=TO",
+            name.display()
+        ))
+    } else if !serves(scope) {
+        Choice::off(why_nothing(scope, "--shared "))
     } else {
-        Choice { mechanism: Mechanism::AUDIT_ALONE, reason: explanation.into() }
+        Choice { mechanism: Mechanism::AUDIT_ALONE, reason: launch.explanation.clone() }
     }
 }
 

@@ -125,7 +125,7 @@ impl Watch {
     pub fn summary(self, service: &Service, reason: &str, start: Start) -> Summary {
         let choice = Choice { mechanism: Mechanism::AUDIT_ALONE, reason: reason.into() };
         let mut summary = Summary::new(0, 0, &choice);
-        summary.timeline.program_exit = Some(start.elapsed_ms());
+        summary.timeline.program_exit_ms = Some(start.elapsed_ms());
         self.add_to(service, &mut summary, start);
         summary
     }
@@ -137,7 +137,7 @@ impl Watch {
         summary.nodes_missing = self.nodes_missing;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();
         summary.from_zygotes = self.nodes.iter().map(|node| node.from_zygotes).sum();
-        summary.timeline.daemons_ready = self.ready_at;
+        summary.timeline.daemons_ready_ms = self.ready_at;
         let mut mechanisms: BTreeMap<&str, u32> = BTreeMap::new();
         for mechanism in self.nodes.iter().filter_map(|node| node.mechanism.as_deref()) {
             *mechanisms.entry(mechanism).or_default() += 1;

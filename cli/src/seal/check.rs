@@ -40,7 +40,8 @@ impl SealedRun {
     pub fn check(options: &SealedOptions) -> Result<Option<SealedRun>> {
         let Some(path) = &options.sealed else { return Ok(None) };
         let shown = path.display();
-        let text = fs::read(path).with_context(|| format!("the seal {shown} can't be read"))?;
+        let text =
+            fs::read(path).with_context(|| format!("the seal {shown} can't be read; make it with `headwater seal`"))?;
         let signed = Seal::parse(&text).with_context(|| format!("{shown} is not a seal of `headwater seal`"))?;
         key::verify(&signed, options).with_context(|| format!("the seal {shown} is not valid"))?;
         let name = name_of(signed.text);

@@ -1,5 +1,7 @@
 //! A session on this machine that serves a program: by the chosen mechanism, or by the next one that works.
 
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
@@ -10,6 +12,8 @@ use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
 use crate::message::log;
+use crate::notes::progress::{Progress, Step};
+use crate::notes::{self, Audience};
 use crate::options::run::RunOptions;
 use crate::rendezvous::messages::NodeAccess;
 use crate::session::daemons::{Daemons, Settings};
@@ -73,6 +77,10 @@ pub struct ServiceRequest<'a> {
     pub preload: Option<&'a Preload>,
     /// Which nodes report what their processes use.
     pub records: Records,
+    /// The readers of notes.
+    pub audience: Audience,
+    /// The steps before the program's start.
+    pub progress: &'a Progress,
 }
 
 impl ServiceRequest<'_> {
@@ -95,6 +103,14 @@ impl ServiceRequest<'_> {
             *choice = Choice::off(why);
         }
         let service = &self.options.service;
+        let storage = &service.storage;
+        // It would fail for each mechanism.
+        if choice.mechanism != Mechanism::Off
+            && let Err(error) = store::choose(storage.store.as_deref(), storage.store_max, self.options.nodes)
+        {
+            log(format_args!("warning: {error:#}{then}"));
+            *choice = Choice::off(format!("{error:#}"));
+        }
         let keeps_large = self.options.nodes > 1 || service.storage.cache().is_some();
         let is_mount_useful = is_mount_useful(keeps_large, service.numa_replicas, self.preload);
         *choice = choice.clone().with_mount_beside(is_mount_useful);
@@ -129,6 +145,7 @@ impl ServiceRequest<'_> {
         events: &Receiver<Event>,
     ) -> Result<Serving> {
         let options = self.options;
+        self.progress.step(Step::starting(options.nodes, mechanism.name()));
         let library = prepare::read_library(mechanism)?;
         let read_by = if mechanism.is_audit() { ReadBy::Processes } else { ReadBy::Daemon };
         let storage = &options.service.storage;
@@ -136,6 +153,7 @@ impl ServiceRequest<'_> {
         if options.service.verbose {
             log(format_args!("stores {}, of at most {} bytes each", store.location(), store.bytes_max));
         }
+        self.note_room(store.bytes_max);
         let session = Session::create(&store.directory, options.nodes)?;
         let mut scope = self.scope.clone();
         scope.cut_out(session.base(), "the store");
@@ -167,6 +185,23 @@ impl ServiceRequest<'_> {
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;
         Ok(Serving { daemons, session, access, disk: store.disk })
+    }
+}
+
+impl ServiceRequest<'_> {
+    /// Reports that a store has no room for a file that is needed.
+    fn note_room(self, store_bytes_max: u64) {
+        let bytes = |(path, file): &(PathBuf, BorrowedFd<'_>)| {
+            let is_served = path.canonicalize().is_ok_and(|path| self.scope.includes(&path));
+            Some((path.clone(), rustix::fs::fstat(file).ok().filter(|_| is_served)?.st_size.unsigned_abs()))
+        };
+        let needed: Vec<_> = self.opened.with(|files| files.iter().filter_map(bytes).collect());
+        let whole_file_max = self.options.service.storage.whole_file_max;
+        if let Some(note) = notes::too_small(store_bytes_max, whole_file_max, &needed)
+            && self.audience.reads_failures()
+        {
+            log(note);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::env;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use headwater_closure::scope::network_file_system;
 use headwater_daemon::memory_free;
 use rustix::fs::{Access, StatVfsMountFlags};
@@ -107,7 +107,7 @@ impl Store {
 /// Returns the user's directory, or the first usable one in memory, or the first usable one on a local disk.
 pub fn choose(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32) -> Result<Store> {
     let directory = match named {
-        Some(directory) => usable(directory).context("the store can't be in the directory of --store")?,
+        Some(directory) => usable(directory).map_err(|error| anyhow!("--store: {error:#}; name another directory"))?,
         None => default_directory()?,
     };
     let bytes_max = bytes_max.unwrap_or_else(|| share(free_bytes(&directory), nodes));
@@ -160,7 +160,7 @@ fn usable(directory: &Path) -> Result<PathBuf> {
     let status = rustix::fs::statvfs(&canonical).with_context(|| format!("{shown} can't be used"))?;
     ensure!(
         !status.f_flag.contains(StatVfsMountFlags::NOEXEC),
-        "{shown} is mounted noexec, so no library could be loaded from there. Name another directory with --store"
+        "{shown} is mounted noexec, so no library could be loaded from there"
     );
     Ok(canonical)
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use headwater_topology::Branching;
 
 use crate::options::headings::{MODEL, OUTPUT, OVERLAY, WORKLOAD};
+use crate::options::values::{number, number_from};
 
 /// What `headwater simulate --help` shows at the end.
 pub const SIMULATE_HELP: &str = "\
@@ -39,7 +40,7 @@ equal; of these one without servers is recommended that asks the shared file sys
 #[derive(Clone, Debug, Args)]
 pub struct SetupOptions {
     /// Processes on each node
-    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096),
+    #[arg(long, value_name = "P", default_value_t = 1, value_parser = number(1..=4096),
           help_heading = WORKLOAD)]
     pub ppn: u32,
 
@@ -85,11 +86,11 @@ pub struct SimulateOptions {
     pub setup: SetupOptions,
 
     /// Striped trees [default: 8 from 4 nodes on; fewer where nodes are few]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = OVERLAY)]
+    #[arg(long, value_name = "T", value_parser = number(1..=64), help_heading = OVERLAY)]
     pub trees: Option<u32>,
 
     /// Nodes that read the shared file system [default: one of 200, 2 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = OVERLAY)]
+    #[arg(long, value_name = "N", value_parser = number_from(1), help_heading = OVERLAY)]
     pub readers: Option<u32>,
 
     /// Further nodes that run no program and are the readers
@@ -98,7 +99,7 @@ pub struct SimulateOptions {
 
     /// Groups of neighbouring nodes that each read for themselves
     #[arg(long, value_name = "K", conflicts_with_all = ["trees", "readers"],
-          value_parser = clap::value_parser!(u32).range(1..), help_heading = OVERLAY)]
+          value_parser = number_from(1), help_heading = OVERLAY)]
     pub groups: Option<u32>,
 
     /// One tree (or one for each group) in which each node has at most K children; or `binomial`
@@ -119,7 +120,7 @@ pub struct SimulateOptions {
 #[derive(Clone, Debug, Args)]
 pub struct PlanOptions {
     /// Number of nodes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=NODES_MAX as i64))]
+    #[arg(long, value_name = "N", value_parser = number(1..=NODES_MAX))]
     pub nodes: u32,
 
     /// The workload and the model.

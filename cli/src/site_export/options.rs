@@ -8,6 +8,7 @@ use headwater_topology::hosts::Hostlist;
 
 use crate::options::headings::{OUTPUT, OVERLAY, RENDEZVOUS};
 use crate::options::store::{OpeningOptions, StoreOptions};
+use crate::options::values::{number, parse_port};
 use crate::topology::options::parse_list;
 
 /// What `headwater serve --help` shows at the end.
@@ -70,12 +71,12 @@ pub struct SiteOptions {
 
     /// The port at which each node listens
     #[arg(long, env = "HEADWATER_PORT", default_value_t = PORT_DEFAULT,
-          value_parser = clap::value_parser!(u16).range(1..), help_heading = RENDEZVOUS)]
+          value_parser = parse_port, help_heading = RENDEZVOUS)]
     pub port: u16,
 
     /// Nodes that forward to others: at most K to each, in a tree below each reader [default: a reader
     /// sends to all of its nodes itself]
-    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = clap::value_parser!(u32).range(1..=1024),
+    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = number(1..=1024),
           help_heading = OVERLAY)]
     pub fan_out: Option<u32>,
 

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::library::{Mechanism, Numa, Stop};
 use crate::options::headings::{OUTPUT, PLACEMENT, ZYGOTES};
+use crate::options::values::number;
 
 /// Examples, and what does not fit into a line.
 pub const SPAWN_HELP: &str = "\
@@ -31,7 +32,7 @@ found, 126 if it could not be executed; 125 if headwater itself failed.";
 /// The placeholder of a process's number.
 pub const RANK_MARK: &str = "{rank}";
 /// The most processes of one command.
-const PROCESSES_MAX: i64 = 65_536;
+const PROCESSES_MAX: u32 = 65_536;
 /// The most processors that a set can name.
 const CORES_MAX: usize = 1024;
 
@@ -40,7 +41,7 @@ const CORES_MAX: usize = 1024;
 pub struct SpawnOptions {
     /// Number of processes
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=PROCESSES_MAX))]
+          value_parser = number(1..=PROCESSES_MAX))]
     pub processes: u32,
 
     /// One processor for each process, from this list in turn, such as 0-3,8

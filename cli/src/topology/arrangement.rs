@@ -185,7 +185,7 @@ mod tests {
             ("--trees 1 --readers 2", "use --trees or --groups"),
             ("--readers n[3-4]", "the nodes are n[0-3]"),
             ("--readers n[0-3]", "leave one out"),
-            ("--trees 0", "1..=64"),
+            ("--trees 0", "write a number from 1 to 64"),
             ("--readers 0", "1 or more"),
         ] {
             let error = format!("{:#}", arranged(line, 4, None).unwrap_err());

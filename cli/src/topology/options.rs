@@ -10,6 +10,7 @@ use headwater_topology::hosts::{HOSTS_MAX, Hostlist};
 
 use crate::options::headings::{OUTPUT, OVERLAY};
 use crate::options::opposites::Given;
+use crate::options::values::{number, number_from};
 
 /// What `headwater topology --help` shows at the end.
 pub const TOPOLOGY_HELP: &str = "\
@@ -29,7 +30,7 @@ and FORWARDING the number of nodes that forward.";
 pub struct ShapeOptions {
     /// Striped trees over the nodes; a node forwards in one, to about as many nodes as there are trees
     /// [default: 8 from 4 nodes on; fewer where nodes are few]
-    #[arg(long, value_name = "T", env = "HEADWATER_TREES", value_parser = clap::value_parser!(u32).range(1..=64),
+    #[arg(long, value_name = "T", env = "HEADWATER_TREES", value_parser = number(1..=64),
           help_heading = OVERLAY)]
     pub trees: Option<u32>,
 
@@ -39,7 +40,7 @@ pub struct ShapeOptions {
     pub readers: Option<Readers>,
 
     /// Groups of neighbouring nodes, each with a tree and a reader: each file is read once for each
-    #[arg(long, value_name = "K", env = "HEADWATER_GROUPS", value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "K", env = "HEADWATER_GROUPS", value_parser = number_from(1),
           help_heading = OVERLAY)]
     pub groups: Option<u32>,
 
@@ -143,7 +144,7 @@ fn count(text: &str) -> Result<Option<u32>, String> {
         return Ok(None);
     }
     let number = text.parse().ok().filter(|&number| number > 0);
-    number.map(Some).ok_or_else(|| "the number is 1 or more".into())
+    number.map(Some).ok_or_else(|| "write a number of 1 or more, or names such as node[001-128]".into())
 }
 
 fn parse_branching(text: &str) -> Result<Branching, String> {

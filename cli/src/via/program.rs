@@ -113,6 +113,11 @@ impl Program {
         Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
     }
 
+    /// Returns whether its work is to start other programs, on this machine or elsewhere.
+    pub fn starts_others(&self) -> bool {
+        [STARTS_OUTSIDE, USES_SSH, USES_SET_ID].iter().any(|list| self.is_one_of(list).is_some())
+    }
+
     /// Returns why the audit library can't be loaded into it, if so.
     pub fn not_audited(&self) -> Option<String> {
         let because = self.not_audited.as_deref().or(self.privilege.as_deref())?;

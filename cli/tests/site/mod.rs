@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod running;
+pub mod terminal;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -40,7 +40,7 @@ impl Protected {
     /// Returns what a directory with these names is, or contains, that may not be taken.
     pub fn judge(&self, forms: &[PathBuf]) -> Option<String> {
         for form in forms {
-            if TOPS.iter().any(|top| Path::new(top) == form) || is_system(form) {
+            if belongs_to_system(form) {
                 return Some("part of the operating system, or too much".into());
             }
             if self.cwd.contains(form) {
@@ -64,6 +64,8 @@ impl Protected {
     }
 }
 
-fn is_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/usr/local")
+/// Returns whether a directory is the operating system's, or contains too much to be taken.
+pub fn belongs_to_system(path: &Path) -> bool {
+    let is_own = SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/usr/local");
+    is_own || TOPS.iter().any(|top| Path::new(top) == path)
 }

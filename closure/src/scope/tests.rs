@@ -224,7 +224,19 @@ fn what_must_not_be_served_can_be_cut_out() {
 fn a_named_directory_that_does_not_exist_is_reported() {
     let scope = Site::new(&[]).discover("local/x", &["net/nothing"], &[]);
     assert_eq!(scope.entries, []);
-    assert!(scope.refused[0].because.contains("no such directory"));
+    assert!(scope.refused[0].cause.to_string().contains("no such directory"));
+}
+
+#[test]
+fn a_named_file_and_a_closed_directory_are_reported() {
+    let site = Site::new(&[]);
+    let file = site.file("net/app/tool", "");
+    let cause = |named: &str| site.discover("local/x", &[named], &[]).refused[0].cause.to_string();
+    let expected = format!("it is not a directory; name {}, which contains it", file.parent().unwrap().display());
+    assert_eq!(cause("net/app/tool"), expected);
+    assert_eq!(cause("net/app/tool/below"), "there is no such directory; name one that exists");
+    symlink("loop", site.root.join("net/loop")).unwrap();
+    assert!(cause("net/loop").starts_with("it can't be reached ("), "{}", cause("net/loop"));
 }
 
 #[test]
@@ -233,6 +245,6 @@ fn the_scope_is_bounded() {
     let site = Site::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let path = names.iter().map(|n| format!("@/{n}")).collect::<Vec<_>>().join(":");
     let scope = site.set("PYTHONPATH", &path).discover("local/x", &[], &[]);
-    let refused = scope.refused.iter().filter(|r| r.because.contains("already")).count();
+    let refused = scope.refused.iter().filter(|r| r.cause == Cause::TooMany(ENTRIES_MAX)).count();
     assert_eq!((scope.entries.len(), refused), (ENTRIES_MAX, 300 - ENTRIES_MAX));
 }

@@ -34,7 +34,7 @@ impl Daemon {
                 store_bytes: self.content.store.bytes(),
                 replica_bytes: self.content.store.replica_bytes(),
                 table_bytes: self.content.table.bytes(),
-                daemon_rss_max: own_size("VmHWM:").unwrap_or(0),
+                daemon_rss_bytes_max: own_size("VmHWM:").unwrap_or(0),
             },
             first_byte_unix_ms: self.housekeeping.timeline.first_byte,
             last_file_unix_ms: self.housekeeping.timeline.last_file,
@@ -55,8 +55,8 @@ impl Daemon {
         LargeFiles {
             files: table.records().filter(is_large).count() as u64,
             stored_bytes_max,
-            direct_rate: rates.map_or(0, |rates| rates.direct),
-            trees_rate: rates.map_or(0, |rates| rates.trees),
+            direct_bytes_per_ms: rates.map_or(0, |rates| rates.direct),
+            trees_bytes_per_ms: rates.map_or(0, |rates| rates.trees),
         }
     }
 }

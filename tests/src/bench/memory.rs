@@ -51,7 +51,11 @@ pub(super) fn run(report: &mut Report) {
         "16",
     ]);
     table.row(["daemon: shared memory mapped (RssShmem)", &format!("{:.1}", kib("RssShmem")), ""]);
-    table.row(["daemon: most at any time, by its own account", &mib(session.number("memory.daemon_rss_max")), ""]);
+    table.row([
+        "daemon: most at any time, by its own account",
+        &mib(session.number("memory.daemon_rss_bytes_max")),
+        "",
+    ]);
     table.row(["table", &mib(session.number("memory.table_bytes")), ""]);
     table.row(["store", &mib(session.number("memory.store_bytes")), &mib(plain + loadable)]);
     report.line(format!(

@@ -188,6 +188,31 @@ fn what_cannot_be_served_is_reported_and_the_program_runs() {
     }
 }
 
+#[test]
+fn one_line_precedes_a_program_that_is_not_served() {
+    let fixture = Fixture::new("nothing");
+    let app = fixture.file("app/bin/app", "#!/bin/sh\necho out; echo err >&2; exit 3\n", 0o755).display().to_string();
+    let top = fixture.path("app").display().to_string();
+    let plain = Program::new(&app).run();
+    let run = |options: &[&str]| Program::new(headwater_binary()).arg("run").args(options).args(["--", &app]).run();
+    let local = format!("headwater: nothing to serve: {top}/bin is on a local file system; add --shared {top}\n");
+    let file = format!(
+        "headwater: nothing to serve: --shared {app}: it is not a directory; name {top}/bin, which contains it\n"
+    );
+    for (options, line) in [
+        (&[][..], local.as_str()),
+        (&["--nodes", "1", "--ppn", "1"], &local),
+        (&["--shared", &app], &file),
+        (&["--quiet"], ""),
+        (&["--via", "off"], ""),
+        (&["--via", "audit", "--shared", &top], ""),
+    ] {
+        let output = run(options);
+        assert_eq!((output.status, &output.stdout), (plain.status, &plain.stdout), "{options:?}: {output:?}");
+        assert_eq!(output.stderr, format!("{line}{}", plain.stderr), "{options:?}");
+    }
+}
+
 /// A library that needs a newer C library ends whatever it is preloaded into, before the program begins.
 #[test]
 fn a_library_that_can_not_be_loaded_is_left_out() {

@@ -53,7 +53,7 @@ fn what_is_faster(via: Mechanism) {
         let session = read_all(&fixture.shared(), via, &plain);
         let (files, stored) = (session.number("large.files"), session.number("memory.store_bytes"));
         // The first file may have come before the decision.
-        assert!(files < 2 || session.number("large.direct_rate") > session.number("large.trees_rate"));
+        assert!(files < 2 || session.number("large.direct_bytes_per_ms") > session.number("large.trees_bytes_per_ms"));
         assert!(files > 0 || stored >= 3 * FILE_BYTES, "{:#}", session.summary);
         files >= 2
     };

@@ -22,6 +22,7 @@ mod recorded;
 mod recovery;
 mod replicas;
 mod report;
+mod role;
 mod run;
 mod session;
 

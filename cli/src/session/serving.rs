@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::message::log;
 use crate::options::run::RunOptions;
 use crate::rendezvous::messages::NodeAccess;
-use crate::session::daemons::{Daemons, Settings};
+use crate::session::daemons::{Daemons, Settings, local_names};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
@@ -161,6 +161,7 @@ impl ServiceRequest<'_> {
             preload: self.preload,
             records: self.records,
             fabric,
+            node_names: local_names(self.arrangement),
             link_protection: options.service.link_protection,
             rails: None,
         };

@@ -110,6 +110,7 @@ impl Site {
             key: session.key.clone(),
             peers: Vec::new(),
             names: self.hosts.iter().map(|name| format!("{name}:{}", self.port)).collect(),
+            node_names: self.hosts.to_string(),
             is_site_export: true,
             listener_fd: -1,
             node_dir: session.node(0).path().to_owned(),

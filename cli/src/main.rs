@@ -103,7 +103,7 @@ fn parse() -> Result<Parsed, clap::Error> {
 }
 
 fn failure(error: &anyhow::Error) -> ExitCode {
-    message::log(format_args!("{error:#}"));
+    message::fail(format_args!("{error:#}"));
     ExitCode::from(FAILURE)
 }
 

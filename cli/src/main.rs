@@ -17,6 +17,7 @@ mod installed;
 mod io;
 mod launch;
 mod message;
+mod metrics;
 mod mount;
 mod namespace;
 mod options;
@@ -137,6 +138,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Config(options) => commands::config::config(&options),
+        Command::Metrics(options) => commands::metrics::metrics(&options),
         Command::Stats(options) => commands::stats::stats(&options),
         Command::Clear(options) => commands::clear::clear(&options),
         Command::Refresh(options) => commands::refresh::refresh(&options),

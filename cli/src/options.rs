@@ -18,6 +18,7 @@ use crate::config::options::{CONFIG_HELP, ConfigOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
+use crate::metrics::options::{METRICS_HELP, MetricsOptions};
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::seal::options::{SEAL_HELP, SealOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
@@ -145,6 +146,9 @@ pub enum Command {
     /// Show what the daemons of a session have done so far
     #[command(after_help = STATS)]
     Stats(StatsOptions),
+    /// Print the daemons' statistics as metrics of Prometheus, or serve them over HTTP
+    #[command(after_help = METRICS_HELP)]
+    Metrics(MetricsOptions),
     /// Discard the nodes' copies of files
     #[command(after_help = CLEAR)]
     Clear(ClearOptions),

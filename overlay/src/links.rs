@@ -4,6 +4,7 @@
 //! Any host can open connections, so unauthenticated peers are limited in number, time and cost.
 
 mod ends;
+pub mod probe;
 pub mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -445,6 +446,10 @@ impl Links {
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
+            }
+            // As `headwater doctor --site` does.
+            (None, None) if link.has_finished_handshake() && matches!(error, LinkError::Closed) => {
+                tracing::debug!(?address, "a peer examined this node");
             }
             // The peer still has the TCP connection and decides about the link.
             (None, None) if link.stream.is_carried() => tracing::debug!(%error, "a carried link failed"),

@@ -271,3 +271,20 @@ impl From<&Histogram<u64>> for Latency {
         latency
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_by_their_bounds() {
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 2).unwrap();
+        assert_eq!(Latency::from(&histogram), Latency::default());
+        for ns in [500, 2_000_000, 3_000_000, 20_000_000_000] {
+            histogram.record(ns).unwrap();
+        }
+        let latency = Latency::from(&histogram);
+        assert_eq!(latency.counts, [1, 0, 0, 0, 2, 0, 0, 0], "the last took longer than any bound");
+        assert!((20_000_000_000..20_500_000_000).contains(&latency.sum_ns), "{latency:?}");
+    }
+}

@@ -121,6 +121,7 @@ fn a_node_is_ready_once_a_reader_has_proved_the_key() {
     let (status, found) = doctor(&site, 3);
     assert_eq!(status, Some(1), "{found}");
     let line = |start: &str| found.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line("ok       mount").ends_with("no reader is linked"), "{found}");
     assert!(line("missing  links").contains("none to a reader: reader node001 (node001:7447)"), "{found}");
     assert!(line("missing  reader").contains("node001 (node001:7447): its address"), "{found}");
     assert!(found.contains("-> on node001, `headwater doctor --site`"), "{found}");

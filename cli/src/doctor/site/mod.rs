@@ -30,7 +30,8 @@ pub fn examine(file: &Path) -> Vec<Check> {
     if site.is_reader() {
         checks.push(export(&site));
     } else {
-        checks.push(service::mount(options.at.as_deref().unwrap_or(Path::new(&site.export))));
+        let at = options.at.as_deref().unwrap_or(Path::new(&site.export));
+        checks.push(service::mount(at, stats.as_ref().is_some_and(service::has_parent)));
     }
     checks.extend(stats.as_ref().map(|stats| service::links(&site, stats)));
     checks.extend(readers::check(&site));

@@ -60,13 +60,22 @@ pub fn daemon(site: &Site, stats: Option<&NodeStats>) -> Check {
     Check::ok(NAME, format!("process {}, for {}, release {RELEASE}", stats.pid, milliseconds(stats.uptime_ms)))
 }
 
-/// Checks whether the directory is mounted and answers.
-pub fn mount(at: &Path) -> Check {
+/// Returns whether a reader, or a node between, has proved the key to this node.
+pub fn has_parent(stats: &NodeStats) -> bool {
+    stats.links.peers.iter().any(|peer| peer.relation == Relation::Parent && peer.is_up)
+}
+
+/// Checks whether the directory is mounted, and with a parent whether it answers: without one, its requests wait for a
+/// minute, and so would the end of this process.
+pub fn mount(at: &Path, has_parent: bool) -> Check {
     const NAME: &str = "mount";
     let shown = at.display();
     let is_mounted = mounted(SUBTYPE).unwrap_or_default().iter().any(|mount| mount.mount_point == at);
     if !is_mounted {
         return Check::missing(NAME, format!("nothing is mounted at {shown}"), "`systemctl restart headwater-join`");
+    }
+    if !has_parent {
+        return Check::ok(NAME, format!("{shown} is mounted; not read, because no reader is linked"));
     }
     let (sender, receiver) = channel();
     let directory = at.to_owned();
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn what_is_not_mounted_is_missing() {
         let scratch = tempfile::tempdir().unwrap();
-        let check = mount(scratch.path());
+        let check = mount(scratch.path(), true);
         assert!(check.found.starts_with("nothing is mounted at") && check.next.is_some(), "{check:?}");
     }
 }

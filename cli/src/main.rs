@@ -17,6 +17,7 @@ mod installed;
 mod io;
 mod launch;
 mod message;
+mod metrics;
 mod mount;
 mod namespace;
 mod notes;
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         Ok(Parsed { checked: Err(error), .. }) => failure(&error),
         Ok(Parsed { command, matches, .. }) => run(command, &matches.unwrap_or_default()),
         Err(Refusal::Line(line)) => {
-            message::log(line);
+            message::fail(line);
             ExitCode::from(FAILURE)
         }
         Err(Refusal::Clap(e)) => {
@@ -126,7 +127,7 @@ fn parse() -> Result<Parsed, Refusal> {
 }
 
 fn failure(error: &anyhow::Error) -> ExitCode {
-    message::log(format_args!("{error:#}"));
+    message::fail(format_args!("{error:#}"));
     ExitCode::from(FAILURE)
 }
 
@@ -159,6 +160,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Config(options) => commands::config::config(&options),
+        Command::Metrics(options) => commands::metrics::metrics(&options),
         Command::Stats(options) => commands::stats::stats(&options),
         Command::Clear(options) => commands::clear::clear(&options),
         Command::Refresh(options) => commands::refresh::refresh(&options),

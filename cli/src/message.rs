@@ -4,15 +4,31 @@ use std::fmt::Display;
 use std::io::{Write, stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use headwater_daemon::{Priority, priority_prefix};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The line on the terminal that is drawn over, if there is one.
 static STATUS: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Writes a line to standard error, with the command's name, by one write: other processes write there, too.
+/// Writes a line to standard error, with the command's name, by one write: other processes write there, too. A message
+/// that begins with `warning: ` is a warning for journald.
 pub fn log(message: impl Display) {
-    let line = format!("headwater: {message}\n");
-    let write = || drop(stderr().write_all(line.as_bytes()));
+    let message = message.to_string();
+    let priority = if message.starts_with("warning: ") { Priority::Warning } else { Priority::Info };
+    write_line(priority, &message);
+}
+
+/// Writes the line of an error that ends the command, as [`log`] does.
+pub fn fail(message: impl Display) {
+    write_line(Priority::Error, &message.to_string());
+}
+
+fn write_line(priority: Priority, message: &str) {
+    let text = format!("headwater: {message}\n");
+    // journald takes each line by itself.
+    let prefix = priority_prefix(priority);
+    let lines: String = text.split_inclusive('\n').flat_map(|line| [prefix, line]).collect();
+    let write = || drop(stderr().write_all(lines.as_bytes()));
     match &*status() {
         Some(bar) => bar.suspend(write),
         None => write(),

@@ -19,10 +19,13 @@ use crate::config::options::{CONFIG_HELP, ConfigOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
+use crate::metrics::options::{METRICS_HELP, MetricsOptions};
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::seal::options::{SEAL_HELP, SealOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
-use crate::site_export::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
+use crate::site_export::options::{
+    FILE_DEFAULT, JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions,
+};
 use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
 use crate::topology::options::{TOPOLOGY_HELP, TopologyOptions};
 
@@ -74,6 +77,13 @@ interpreter, the program is the script. Files that have changed since are read w
 const STATS: &str = "\
 The kernel answers most requests from its own caches, and nothing counts these. REQUESTS are the FUSE requests \
 that reach a daemon. LOOK-UPS are those of programs that run with the audit library.";
+
+const DOCTOR: &str = "\
+Examples:
+  headwater doctor                                      # on a compute node
+  headwater doctor --site                               # as root, on any node of a site export
+
+Exit status: 0 if a mechanism works; with --site, 0 if all is well. 1 otherwise.";
 
 const CLEAR: &str = "\
 A file that is read again comes from the nearest node that still has it, or from the shared file system, in \
@@ -139,6 +149,7 @@ pub enum Command {
     /// End what `headwater mount` or `join` has mounted
     Unmount(UnmountOptions),
     /// Check what this machine supports, and what it lacks
+    #[command(after_help = DOCTOR)]
     Doctor(DoctorOptions),
     /// Show the defaults of options, and which variable or file sets them
     #[command(after_help = CONFIG_HELP)]
@@ -146,6 +157,9 @@ pub enum Command {
     /// Show what the daemons of a session have done so far
     #[command(after_help = STATS)]
     Stats(StatsOptions),
+    /// Print the daemons' statistics as metrics of Prometheus, or serve them over HTTP
+    #[command(after_help = METRICS_HELP)]
+    Metrics(MetricsOptions),
     /// Discard the nodes' copies of files
     #[command(after_help = CLEAR)]
     Clear(ClearOptions),
@@ -193,6 +207,12 @@ pub struct DoctorOptions {
     /// Remove what dead sessions left: directories and mounts
     #[arg(long)]
     pub fix: bool,
+
+    /// Examine this node's part of a site export instead: service, mount, and readers. FILE has the site's
+    /// variables [default: /etc/headwater/site.conf]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = FILE_DEFAULT, conflicts_with = "fix",
+          value_hint = ValueHint::FilePath)]
+    pub site: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long)]

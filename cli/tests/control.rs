@@ -67,7 +67,9 @@ fn statistics_of_a_session() {
     let table = succeed(&site, &["stats", "--node", "1", "--session", &name[..6]]);
     assert!(table.starts_with(&format!("session {name}: 1 of 2 nodes\n")), "{table}");
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(lines.iter().any(|line| line.first() == Some(&"1") && line.get(5) == Some(&"3")), "{table}");
+    assert!(lines.iter().any(|line| line.first() == Some(&"1") && line.get(7) == Some(&"3")), "{table}");
+    let is_link = |line: &Vec<&str>| line.starts_with(&["1", "n0", "reader", "parent", "up"]);
+    assert!(lines.iter().any(is_link), "{table}");
     assert!(lines.iter().any(|line| line.first() == Some(&"read") && line.len() == 11), "{table}");
     let mount_point = shown["nodes"]["1"]["mount"]["mount_point"].as_str().unwrap();
     if std::path::Path::new(mount_point).exists() {

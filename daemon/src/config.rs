@@ -39,6 +39,9 @@ pub struct Config {
     /// The same as host and port, resolved at each dial; `peers` is then empty.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Each rank's name, as a hostlist; empty if the names are not known.
+    #[serde(default)]
+    pub node_names: String,
     /// A site export: servers alone read, and serve only what all users may read. The other ranks have no source files.
     #[serde(default, rename = "is_standing")]
     pub is_site_export: bool,
@@ -343,6 +346,7 @@ pub(crate) mod tests {
             key: SessionKey([7; 32]),
             peers: vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()],
             names: Vec::new(),
+            node_names: String::new(),
             is_site_export: false,
             listener_fd: 3,
             node_dir: "/dev/shm/headwater-0/s/n1".into(),

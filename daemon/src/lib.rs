@@ -22,6 +22,7 @@ mod recorded;
 mod recovery;
 mod replicas;
 mod report;
+mod role;
 mod run;
 mod session;
 
@@ -36,7 +37,7 @@ pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, LinkProtection, SessionId, SessionKey, has_aes};
 pub use headwater_proto::Policy;
 pub use headwater_topology::{Branching, Forest, Shape};
-pub use log::log_to_stderr;
+pub use log::{Priority, log_to_stderr, priority_prefix};
 pub use mounts::serve_mount;
 pub use preload::plan::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;

@@ -1,7 +1,10 @@
-//! Messages on standard error: lines for users, or log lines with `HEADWATER_LOG`.
+//! Messages on standard error: lines for users, or log lines with `HEADWATER_LOG`. For journald, they begin with their
+//! priority (sd-daemon(3)).
 
+use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -16,9 +19,68 @@ pub fn log_to_stderr() {
     let base = || tracing_subscriber::fmt().log_internal_errors(false).with_writer(io::stderr);
     // A second subscriber in one process is refused; the first one then serves both.
     let _ = match EnvFilter::try_from_env("HEADWATER_LOG") {
-        Ok(filter) => base().with_env_filter(filter).with_ansi(io::stderr().is_terminal()).try_init(),
-        Err(_) => base().with_env_filter(EnvFilter::new("warn")).event_format(Plain).try_init(),
+        Ok(filter) => {
+            let lines = Prioritized(tracing_subscriber::fmt::format());
+            base().with_env_filter(filter).with_ansi(io::stderr().is_terminal()).event_format(lines).try_init()
+        }
+        Err(_) => base().with_env_filter(EnvFilter::new("warn")).event_format(Prioritized(Plain)).try_init(),
     };
+}
+
+/// How important a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Something has failed.
+    Error,
+    /// Something works less well than it could.
+    Warning,
+    /// Something has happened.
+    Info,
+    /// For developers.
+    Debug,
+}
+
+/// Returns what a line on standard error begins with: its priority if journald reads it, else nothing.
+pub fn priority_prefix(priority: Priority) -> &'static str {
+    static GOES_TO_JOURNAL: OnceLock<bool> = OnceLock::new();
+    let is_journal = GOES_TO_JOURNAL.get_or_init(|| {
+        let own = rustix::fs::fstat(io::stderr()).map(|stat| (stat.st_dev, stat.st_ino));
+        own.is_ok_and(|own| env::var("JOURNAL_STREAM").is_ok_and(|stream| names_file(&stream, own)))
+    });
+    match priority {
+        _ if !is_journal => "",
+        Priority::Error => "<3>",
+        Priority::Warning => "<4>",
+        Priority::Info => "<6>",
+        Priority::Debug => "<7>",
+    }
+}
+
+/// Returns whether the variable JOURNAL_STREAM names the file with this device and number: a process whose output goes
+/// elsewhere may have inherited the variable.
+fn names_file(stream: &str, (device, number): (u64, u64)) -> bool {
+    stream.split_once(':').is_some_and(|(d, n)| d.parse() == Ok(device) && n.parse() == Ok(number))
+}
+
+/// A format whose lines begin with their priority.
+struct Prioritized<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for Prioritized<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => Priority::Error,
+            Level::WARN => Priority::Warning,
+            Level::INFO => Priority::Info,
+            _ => Priority::Debug,
+        };
+        writer.write_str(priority_prefix(priority))?;
+        self.0.format_event(context, writer, event)
+    }
 }
 
 /// The format of the command line's warnings: the message, then its fields in brackets.
@@ -62,6 +124,14 @@ impl Visit for LineFields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn journald_is_recognized_by_its_file() {
+        assert!(names_file("9:1234", (9, 1234)));
+        for other in ["", "9", ":", "9:1235", "8:1234", "9:1234:1", "x:1234", "9:99999999999999999999"] {
+            assert!(!names_file(other, (9, 1234)), "{other}");
+        }
+    }
 
     #[test]
     fn a_user_reads_a_line() {

@@ -13,6 +13,7 @@ use std::process::Command;
 use headwater_abi::client::{Status, Want};
 use headwater_abi::table::State;
 use headwater_daemon::protocol::{Answer, Cleared};
+use headwater_daemon::stats::{PeerStats, Role};
 use support::{Cluster, Node, TEST_TIMEOUT, control, eventually, stats};
 
 /// Names the socket for the test that is run as another user.
@@ -67,6 +68,36 @@ fn statistics_are_exact() {
     assert!(1000 < latency.p50_ns && latency.p50_ns <= latency.p90_ns && latency.p90_ns <= latency.p99_ns);
     assert!(latency.p99_ns <= latency.max_ns && u128::from(latency.max_ns) < TEST_TIMEOUT.as_nanos());
     cluster.stop();
+}
+
+#[test]
+fn links_have_names_roles_states_and_causes() {
+    let mut cluster = Cluster::prepare();
+    cluster.run(3, |config| config.node_names = "io1,n[1-2]".into());
+    let of = |node: &Node| {
+        let stats = stats(node);
+        let shown = |peer: &PeerStats| {
+            let address = peer.address.as_deref().unwrap_or_default().split(':').next().unwrap_or_default();
+            let state = if peer.is_up { "up" } else { "down" };
+            format!("{:?} {:?} {:?} {state} {address}", peer.name.as_deref(), peer.role, peer.relation)
+        };
+        let peers: Vec<String> = stats.links.peers.iter().map(shown).collect();
+        (stats.name, stats.role, (stats.links.up, stats.links.down, stats.links.children_expected), peers.join(", "))
+    };
+    let child = |name: &str, state: &str| format!("Some({name:?}) Leaf Child {state} 127.0.0.1");
+    let both = format!("{}, {}", child("n1", "up"), child("n2", "up"));
+    assert_eq!(of(&cluster.nodes[0]), ("io1".into(), Role::Reader, (2, 0, 2), both));
+    let parent = "Some(\"io1\") Reader Parent up 127.0.0.1".into();
+    assert_eq!(of(&cluster.nodes[1]), ("n1".into(), Role::Leaf, (1, 0, 0), parent));
+    cluster.nodes[1].orphan();
+    let one = format!("{}, {}", child("n1", "down"), child("n2", "up"));
+    eventually("the link's end is seen", || of(&cluster.nodes[0]).2 == (1, 1, 2));
+    assert_eq!(of(&cluster.nodes[0]).3, one);
+    let failure = stats(&cluster.nodes[0]).links.peers[0].failure.clone().unwrap();
+    assert!(
+        failure.contains("the peer closed the connection") || failure.contains("the connection broke"),
+        "{failure}"
+    );
 }
 
 #[test]

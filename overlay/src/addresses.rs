@@ -107,7 +107,8 @@ fn resolve(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
     thread.ok().map(|_| receiver)
 }
 
-fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
+/// Resolves a host and a port.
+pub(crate) fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
     let (host, port) = name.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut getent = Command::new("getent");

@@ -44,6 +44,11 @@ impl Dialling {
         self.0.keys().copied()
     }
 
+    /// Returns the time of the first attempt to dial this rank since its last link.
+    pub(crate) fn since(&self, rank: Rank) -> Option<Time> {
+        self.0.get(&rank)?.since
+    }
+
     /// Returns the ranks that are due.
     pub(crate) fn due(&self, now: Time) -> Vec<Rank> {
         self.0.iter().filter(|(_, d)| d.link.is_none() && now >= d.dial_at).map(|(rank, _)| *rank).collect()

@@ -27,6 +27,8 @@ pub use addresses::Addresses;
 pub use carrier::fuzz as fuzz_carrier;
 pub use content_out::ContentOut;
 pub use link::{Identity, Traffic};
+pub use links::probe::probe;
+pub use links::state::LinkState;
 pub use links::{LinkEvent, Links, Next};
 pub use noise::has_aes;
 pub use rails::{Interface, RAILS_MAX, Rails, listen_on};

@@ -274,6 +274,11 @@ impl Link {
         Some(Received::Message(peer, Message::Alive, 0..0))
     }
 
+    /// Returns true once the connection has been made.
+    pub(crate) fn has_connected(&self) -> bool {
+        !self.is_connecting
+    }
+
     /// Returns true after the handshake, which few unauthenticated peers complete.
     pub(crate) fn has_finished_handshake(&self) -> bool {
         self.noise.is_ready()

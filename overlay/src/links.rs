@@ -3,15 +3,20 @@
 //!
 //! Any host can open connections, so unauthenticated peers are limited in number, time and cost.
 
+mod ends;
+pub mod probe;
+pub mod state;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 
 use headwater_abi::wire::Message;
-use headwater_proto::{Peer, Rank, Time};
+use headwater_proto::{Forest, Peer, Rank, Time};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
+use self::ends::{Ends, cause, not_dialled};
 use crate::addresses::Addresses;
 use crate::buffer::Buffer;
 use crate::content_out::ContentOut;
@@ -51,6 +56,7 @@ pub struct Links {
     pub(crate) dialling: Dialling,
     pub(crate) links: HashMap<Token, Link>,
     by_peer: BTreeMap<Peer, Token>,
+    ends: Ends,
     /// Links with readable sockets.
     readable: VecDeque<Token>,
     /// Unauthenticated links with readable sockets, and how many of them have been handled since the last tick.
@@ -120,6 +126,7 @@ impl Links {
             dialling: Dialling::default(),
             links: HashMap::new(),
             by_peer: BTreeMap::new(),
+            ends: Ends::default(),
             readable: VecDeque::new(),
             readable_unauthenticated: VecDeque::new(),
             unauthenticated_handled: 0,
@@ -149,6 +156,11 @@ impl Links {
     /// Returns true while the links to all dialled ranks are up; a root may have none.
     pub fn has_parents(&self) -> bool {
         self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
+    }
+
+    /// Returns the trees that all ranks agree on.
+    pub fn forest(&self) -> &Forest {
+        &self.identity.forest
     }
 
     /// Returns where a rank listens, for messages.
@@ -336,6 +348,7 @@ impl Links {
     pub fn disconnect(&mut self, now: Time, peer: Peer, reason: &str) {
         tracing::warn!(?peer, reason, "a peer broke the protocol; its link is closed");
         if let Some(&token) = self.by_peer.get(&peer) {
+            self.ends.note(now, peer, format!("it broke the protocol: {reason}"));
             self.close(now, token);
         }
     }
@@ -394,6 +407,7 @@ impl Links {
             let added = link.and_then(|link| self.add(link, token, registry));
             if let Err(error) = added {
                 tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");
+                self.ends.note(now, Peer::Parent(rank), not_dialled(&error));
                 self.dialling.ended(now, token);
             }
         }
@@ -412,6 +426,7 @@ impl Links {
             self.close(now, earlier);
         }
         self.by_peer.insert(peer, token);
+        self.ends.remove(peer);
         self.dialling.greeted(token);
         tracing::info!(?peer, "linked");
         self.writable.insert(token);
@@ -422,12 +437,19 @@ impl Links {
         let Some(link) = self.links.get(&token) else { return };
         let address = link.stream.peer_addr();
         let not_carried = link.dialled.filter(|_| link.stream.is_carried() && link.rank.is_none());
+        if let Some(peer) = link.peer().or(link.dialled.map(Peer::Parent)) {
+            self.ends.note(now, peer, cause(link, error));
+        }
         match (link.peer(), link.dialled) {
             // A carried link has replaced it.
             (Some(_), None) if link.upgrade_until.is_some() => {}
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
+            }
+            // As `headwater doctor --site` does.
+            (None, None) if link.has_finished_handshake() && matches!(error, LinkError::Closed) => {
+                tracing::debug!(?address, "a peer examined this node");
             }
             // The peer still has the TCP connection and decides about the link.
             (None, None) if link.stream.is_carried() => tracing::debug!(%error, "a carried link failed"),

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use headwater_daemon::protocol::{Answer, Cleared, Command, PathText, Target};
 use headwater_figures::text::bytes;
 
-use super::stats::of_node;
 use crate::control::client;
 use crate::control::find::{Node, find};
 use crate::control::options::ClearOptions;
+use crate::control::stats::of_node;
 use crate::message::{log, show};
 
 /// Discards the named copies; returns the exit status.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::protocol::{Answer, Command};
@@ -26,10 +26,13 @@ use crate::session::stale_mounts::remove_stale_mounts;
 use crate::session::store::{self, ReadBy};
 use crate::site_export::notify;
 use crate::site_export::options::JoinOptions;
+use crate::site_export::parents::Parents;
 use crate::site_export::site::Site;
 
 /// How often the mount is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The same until a reader has proved the key.
+const START_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Mounts, or takes over an existing mount, and watches it; returns the exit status.
 ///
@@ -53,8 +56,7 @@ pub fn join(options: &JoinOptions) -> Result<u8> {
             }
         },
     };
-    notify::ready();
-    watch(&at, &node.supervisor(), &events)
+    watch(&site, &at, &node, &events)
 }
 
 /// Has a daemon of this executable take over the mount at `at`. Its address and its list of nodes stay as mounted.
@@ -117,28 +119,66 @@ fn mount(
     Ok(node)
 }
 
-/// Waits for a signal or the mount's end.
-fn watch(at: &Path, socket: &Path, events: &Receiver<Event>) -> Result<u8> {
+/// Waits for a signal or the mount's end. Reports that the service is ready once a reader has proved the key, and
+/// readers that go and come back.
+fn watch(site: &Site, at: &Path, node: &NodeDir, events: &Receiver<Event>) -> Result<u8> {
+    let (socket, mut readers) = (node.supervisor(), Readers::new(site, at));
     loop {
-        match events.recv_timeout(CHECK_INTERVAL) {
+        match events.recv_timeout(readers.check_interval()) {
             Ok(Event::Signal(signal)) if signal.number == SIGHUP => return Ok(0),
             Ok(Event::Signal(signal)) if signal.number == SIGUSR1 => {
-                if let Err(error) = ask(socket, Request::Restart) {
-                    log(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
+                if let Err(error) = ask(&socket, Request::Restart) {
+                    log(format_args!("warning: the daemon at {} can't be replaced: {error}", at.display()));
                 }
             }
             Ok(event) if event.interrupts().is_some() => {
-                ask(socket, Request::Detach).with_context(|| format!("{} can't be unmounted", at.display()))?;
+                ask(&socket, Request::Detach).with_context(|| format!("{} can't be unmounted", at.display()))?;
                 wait_until_gone(at)?;
                 return Ok(0);
             }
             Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("signals are no longer watched; start `headwater join` again"),
             Err(RecvTimeoutError::Timeout) => {
-                ask(socket, Request::Status).with_context(|| {
+                ask(&socket, Request::Status).with_context(|| {
                     format!("the mount at {} has ended; a start of `headwater join` mounts it again", at.display())
                 })?;
+                readers.check(node);
             }
         }
+    }
+}
+
+/// The readers of this node, and what was reported of them.
+struct Readers {
+    /// What is shown where.
+    shows: String,
+    parents: Parents,
+    is_ready: bool,
+    status: String,
+}
+
+impl Readers {
+    fn new(site: &Site, at: &Path) -> Readers {
+        let shows = format!("{} at {}", site.export, at.display());
+        Readers { shows, parents: Parents::new(Instant::now()), is_ready: false, status: String::new() }
+    }
+
+    fn check_interval(&self) -> Duration {
+        if self.is_ready { CHECK_INTERVAL } else { START_CHECK_INTERVAL }
+    }
+
+    /// Asks the daemon, and reports what is new. Another daemon may just be starting, and is asked the next time.
+    fn check(&mut self, node: &NodeDir) {
+        let Ok(Answer::Stats(stats)) = client::ask(&node.control(), Command::Stats) else { return };
+        let update = self.parents.note(Instant::now(), &stats.links);
+        update.lines.iter().for_each(log);
+        let status = format!("{}, {}", self.shows, update.status);
+        if update.is_ready {
+            self.is_ready = true;
+            notify::ready(&status);
+        } else if status != self.status {
+            notify::status(&status);
+        }
+        self.status = status;
     }
 }

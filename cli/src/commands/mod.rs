@@ -5,6 +5,7 @@ pub mod closures;
 pub mod config;
 pub mod doctor;
 pub mod join;
+pub mod metrics;
 pub mod mount;
 pub mod record;
 pub mod refresh;

@@ -8,7 +8,7 @@ use headwater_daemon::{LinkProtection, Policy};
 use headwater_supervisor::{MountVia, Via};
 
 use crate::mount::options::MountOptions;
-use crate::session::daemons::{Daemons, Settings};
+use crate::session::daemons::{Daemons, Settings, local_names};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
 use crate::session::mounts::existing_directory;
@@ -68,6 +68,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         preload: None,
         records: Records::None,
         fabric: None,
+        node_names: local_names(&arrangement),
         link_protection: LinkProtection::Encrypt,
         rails: None,
     };

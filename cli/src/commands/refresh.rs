@@ -9,10 +9,10 @@ use headwater_daemon::protocol::{Answer, Command, PathText, Refreshed};
 use serde::Serialize;
 
 use super::clear::original;
-use super::stats::of_node;
 use crate::control::client;
 use crate::control::find::{Node, find};
 use crate::control::options::RefreshOptions;
+use crate::control::stats::of_node;
 use crate::message::{log, show};
 
 /// How long the nodes may take to follow.

@@ -1,12 +1,14 @@
 //! `headwater serve`: runs a reader of a site export.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use headwater_daemon::protocol::{Answer, Command};
+use headwater_daemon::stats::LinkStats;
 
+use crate::control::client;
 use crate::message::log;
 use crate::session::daemons::{Alone, Daemons};
 use crate::session::directory::Session;
@@ -14,9 +16,13 @@ use crate::session::events::{Event, Interrupted};
 use crate::session::prepare;
 use crate::session::signals;
 use crate::session::store::{self, ReadBy};
+use crate::site_export::export::check_export;
 use crate::site_export::notify;
 use crate::site_export::options::ServeOptions;
 use crate::site_export::site::Site;
+
+/// How often the status is reported to the service manager.
+const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Serves until a signal ends it; returns the exit status.
 ///
@@ -46,18 +52,20 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
         let Interrupted(_) = error.downcast()?;
         return Ok(0);
     }
-    notify::ready();
     let (readers, nodes) = site.counts();
-    log(format_args!("{} serves {} to {nodes} nodes, with {readers} readers in all", site.name(), site.export));
-    wait(daemons, &events)
+    let serves = format!("{} serves {} to {nodes} nodes, with {readers} readers in all", site.name(), site.export);
+    notify::ready(&serves);
+    log(&serves);
+    wait(daemons, &events, &Linked { serves, socket: session.node(0).control() })
 }
 
 /// Waits for a signal that ends programs. A daemon's death is an error, so that the service manager restarts this.
-fn wait(mut daemons: Daemons, events: &Receiver<Event>) -> Result<u8> {
+fn wait(mut daemons: Daemons, events: &Receiver<Event>, linked: &Linked) -> Result<u8> {
     while !daemons.have_ended() {
-        match events.recv() {
+        match events.recv_timeout(STATUS_INTERVAL) {
             Ok(Event::Daemon(output)) => daemons.note_output(&output),
             Ok(event) if event.interrupts().is_none() => {}
+            Err(RecvTimeoutError::Timeout) => linked.report(),
             _ => {
                 daemons.stop(events);
                 return Ok(0);
@@ -67,54 +75,21 @@ fn wait(mut daemons: Daemons, events: &Receiver<Event>) -> Result<u8> {
     bail!("the daemon has died; start `headwater serve` again, as its service does by itself")
 }
 
-/// Checks that all users can enter the exported directory.
-fn check_export(export: &Path) -> Result<()> {
-    let shown = export.display();
-    let canonical = export.canonicalize().with_context(|| format!("--export {shown} can't be read"))?;
-    ensure!(
-        canonical == export,
-        "--export {shown} is a link to {0}: name that on all nodes, and join with --at {shown}",
-        canonical.display()
-    );
-    ensure!(canonical.is_dir(), "--export {shown} is not a directory");
-    for directory in export.ancestors() {
-        let mode =
-            fs::metadata(directory).with_context(|| format!("{} can't be examined", directory.display()))?.mode();
-        ensure!(
-            mode & 0o001 != 0,
-            "--export {shown}: not all users may enter {} (mode {:o}), so no file is readable for all users. \
-             `chmod o+x` it, or export another directory",
-            directory.display(),
-            mode & 0o7777
-        );
-    }
-    Ok(())
+/// What a reader's status has.
+struct Linked {
+    serves: String,
+    /// The daemon's control socket.
+    socket: PathBuf,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    #[test]
-    fn an_unreadable_export_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().canonicalize().unwrap();
-        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        fs::create_dir(base.join("sw")).unwrap();
-        symlink("sw", base.join("link")).unwrap();
-        let refused = |path: &str, why: &str| {
-            let error = format!("{:#}", check_export(&base.join(path)).unwrap_err());
-            assert!(error.contains(why), "{error}");
-        };
-        mode(&base, 0o700);
-        refused("sw", "not all users may enter");
-        mode(&base, 0o711);
-        mode(&base.join("sw"), 0o755);
-        check_export(&base.join("sw")).unwrap();
-        refused("link", "--at");
-        refused("none", "can't be read");
-        mode(&base.join("sw"), 0o750);
-        refused("sw", "mode 750");
+impl Linked {
+    /// Reports how many nodes have a link.
+    fn report(&self) {
+        if notify::is_wanted()
+            && let Ok(Answer::Stats(stats)) = client::ask(&self.socket, Command::Stats)
+        {
+            let LinkStats { up, children_expected, .. } = stats.links;
+            notify::status(&format!("{}; {up} linked, {children_expected} are its own", self.serves));
+        }
     }
 }

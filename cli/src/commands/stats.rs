@@ -8,18 +8,20 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use headwater_daemon::protocol::{Answer, Command};
-use headwater_daemon::stats::{Bytes, Latency, NodeStats, OperationStats};
+use headwater_daemon::stats::{Bytes, Latency, NodeStats, OperationStats, PeerStats};
 use headwater_figures::text::{bytes, columns, milliseconds, nanoseconds};
 use serde::Serialize;
 
-use crate::control::client;
 use crate::control::find::{Node, find, living};
 use crate::control::options::StatsOptions;
+use crate::control::stats::{of_node, peer_name};
 use crate::message::{log, show};
 
 /// Moves a terminal's cursor to the corner and clears what is below.
 const HOME: &str = "\x1b[H\x1b[J";
+
+/// Links that are shown as text.
+const LINKS_SHOWN_MAX: usize = 32;
 
 /// The nodes of one session, as JSON shows them.
 #[derive(Serialize)]
@@ -64,14 +66,6 @@ pub fn stats(options: &StatsOptions) -> Result<u8> {
     }
 }
 
-/// Returns the statistics of a node's daemon.
-pub fn of_node(node: &Node) -> Result<NodeStats> {
-    match client::ask(&node.socket, Command::Stats)? {
-        Answer::Stats(stats) => Ok(*stats),
-        _ => bail!("the daemon at {} has an answer of another version", node.socket.display()),
-    }
-}
-
 fn selected(options: &StatsOptions) -> Result<(String, Vec<Node>)> {
     let Some(mount_point) = &options.mount_point else {
         let session = find(&options.nodes)?;
@@ -102,6 +96,7 @@ fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
     text += &columns(&holdings(nodes), 1);
     text += "\nANSWERED BY: the node's table and store; its parent; its reader; source files\n";
     text += &columns(&hits(nodes), 1);
+    text += &links(nodes);
     let operations = operations(nodes);
     if !operations.is_empty() {
         text += "\nTIMES: of the slowest node\n";
@@ -140,10 +135,13 @@ fn heading(cells: &[&str]) -> Vec<String> {
 }
 
 fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
-    let names = ["NODE", "PID", "UPTIME", "GENERATION", "FILES", "STORE", "OF", "PATHS", "EVICTED", "TABLE", "RSS"];
+    let names = ["NODE", "NAME", "ROLE", "PID", "UPTIME", "GENERATION", "FILES", "STORE", "OF", "PATHS", "EVICTED"];
+    let more = ["TABLE", "RSS"];
     let of = |(number, stats): (&u32, &NodeStats)| {
         row([
             number.to_string(),
+            stats.name.clone(),
+            stats.role.name().to_owned(),
             stats.pid.to_string(),
             milliseconds(stats.uptime_ms),
             match stats.generations_kept {
@@ -159,6 +157,7 @@ fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
             bytes(stats.memory.daemon_rss),
         ])
     };
+    let names: Vec<&str> = names.into_iter().chain(more).collect();
     [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
 }
 
@@ -191,6 +190,36 @@ fn hits(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
     [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
 }
 
+/// Returns the table of links: those that are down, and as many others as fit.
+fn links(nodes: &BTreeMap<u32, NodeStats>) -> String {
+    let up: u64 = nodes.values().map(|stats| stats.links.up).sum();
+    let down: u64 = nodes.values().map(|stats| stats.links.down).sum();
+    if up + down == 0 {
+        return String::new();
+    }
+    let peers = nodes.iter().flat_map(|(number, stats)| stats.links.peers.iter().map(move |peer| (number, peer)));
+    let mut peers: Vec<(&u32, &PeerStats)> = peers.collect();
+    peers.sort_by_key(|(_, peer)| peer.is_up);
+    peers.truncate(LINKS_SHOWN_MAX);
+    let hidden = up + down - peers.len() as u64;
+    let rows = peers.into_iter().map(|(number, peer)| {
+        row([
+            number.to_string(),
+            peer_name(peer),
+            peer.role.name().to_owned(),
+            peer.relation.name().to_owned(),
+            if peer.is_up { "up" } else { "down" }.to_owned(),
+            milliseconds(peer.since_ms),
+            peer.address.clone().unwrap_or_default(),
+            peer.failure.clone().unwrap_or_default(),
+        ])
+    });
+    let names = ["NODE", "PEER", "ROLE", "IS", "LINK", "SINCE", "ADDRESS", "CAUSE"];
+    let rows: Vec<Vec<String>> = [heading(&names)].into_iter().chain(rows).collect();
+    let more = if hidden > 0 { format!("and {hidden} more; --json shows them\n") } else { String::new() };
+    format!("\nLINKS: {up} up, {down} down\n{}{more}", columns(&rows, 1))
+}
+
 /// Sums up the operations of all nodes, with the slowest node's times.
 fn operations(nodes: &BTreeMap<u32, NodeStats>) -> Vec<OperationStats> {
     let mut sums = BTreeMap::<&str, OperationStats>::new();
@@ -214,6 +243,7 @@ fn slower(a: Latency, b: Latency) -> Latency {
         p90_ns: a.p90_ns.max(b.p90_ns),
         p99_ns: a.p99_ns.max(b.p99_ns),
         max_ns: a.max_ns.max(b.max_ns),
+        ..a
     }
 }
 
@@ -240,6 +270,7 @@ fn operation_rows(operations: &[OperationStats]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headwater_daemon::stats::LinkStats;
 
     #[test]
     fn sums_over_nodes_show_the_slowest() {
@@ -259,6 +290,26 @@ mod tests {
             line.split_whitespace().collect::<Vec<_>>(),
             ["read", "7", "0", "0", "0", "0", "0", "-", "-", "-", "2.0ms"]
         );
-        assert!(!text.contains("was found and used"));
+        assert!(!text.contains("was found and used") && !text.contains("LINKS"));
+    }
+
+    #[test]
+    fn links_that_are_down_come_first() {
+        let peer = |rank, is_up, failure: Option<&str>| PeerStats {
+            rank,
+            is_up,
+            failure: failure.map(str::to_owned),
+            ..PeerStats::default()
+        };
+        let named = PeerStats { name: Some("io02".into()), ..peer(1, false, Some("no answer from its address")) };
+        let peers = (2..60).map(|rank| peer(rank, true, None)).chain([named]).collect();
+        let stats =
+            NodeStats { links: LinkStats { up: 58, down: 1, peers, ..LinkStats::default() }, ..NodeStats::default() };
+        let text = links(&BTreeMap::from([(0, stats)]));
+        let lines: Vec<&str> = text.trim().lines().collect();
+        assert_eq!(lines[0], "LINKS: 58 up, 1 down");
+        assert!(lines[2].contains("io02") && lines[2].ends_with("no answer from its address"), "{text}");
+        assert!(lines[3].contains("rank 2 "), "{text}");
+        assert_eq!(lines.last().unwrap(), &"and 27 more; --json shows them");
     }
 }

@@ -3,3 +3,4 @@
 pub mod client;
 pub mod find;
 pub mod options;
+pub mod stats;

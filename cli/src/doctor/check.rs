@@ -28,6 +28,11 @@ pub struct Check {
 }
 
 impl Check {
+    /// Returns whether all is well.
+    pub fn is_ok(&self) -> bool {
+        self.verdict == CheckResult::Ok
+    }
+
     pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, verdict: CheckResult::Ok, found: found.into(), next: None }
     }

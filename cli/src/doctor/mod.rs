@@ -9,6 +9,7 @@ mod network;
 mod overlay;
 pub mod render;
 mod resources;
+pub mod site;
 
 use self::check::{Check, CheckResult, Findings, Mechanisms};
 use crate::namespace::{self, Found};

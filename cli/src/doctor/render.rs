@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::check::{CheckResult, Findings};
+use super::check::{Check, CheckResult, Findings};
 
 /// The findings as aligned lines.
 pub struct Text<'a> {
@@ -10,7 +10,13 @@ pub struct Text<'a> {
     pub has_colours: bool,
 }
 
-impl Text<'_> {
+/// Checks as aligned lines.
+pub struct Lines<'a> {
+    pub checks: &'a [Check],
+    pub has_colours: bool,
+}
+
+impl Lines<'_> {
     fn label(&self, result: CheckResult) -> String {
         let (word, colour) = match result {
             CheckResult::Ok => ("ok", 32),
@@ -21,15 +27,22 @@ impl Text<'_> {
     }
 }
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.findings.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
-        for check in &self.findings.checks {
+        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        for check in self.checks {
             writeln!(f, "{}  {:width$}  {}", self.label(check.verdict), check.name, check.found)?;
             if let Some(next) = &check.next {
                 writeln!(f, "{:9}{:width$}  -> {next}", "", "")?;
             }
         }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Lines { checks: &self.findings.checks, has_colours: self.has_colours })?;
         for removed in &self.findings.removed {
             writeln!(f, "removed {removed}")?;
         }

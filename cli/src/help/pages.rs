@@ -43,6 +43,10 @@ const SITE: &[(&str, &str)] = &[
     ("PREFIX/lib/systemd/system/headwater-serve.service", "The unit of the readers."),
     ("PREFIX/lib/systemd/system/headwater-join.service", "The unit of all other nodes."),
 ];
+const METRICS: &[(&str, &str)] = &[
+    ("PREFIX/lib/systemd/system/headwater-metrics.service", "The unit that serves them."),
+    ("PREFIX/share/headwater/grafana/headwater.json", "A dashboard for Grafana."),
+];
 const MOUNT: &[(&str, &str)] = &[
     ("/dev/shm/headwater-UID/", "The user's sessions on this node: sockets and stores. See --store."),
     ("/etc/fuse.conf", "Its line user_allow_other lets ordinary users give --allow-other."),
@@ -72,6 +76,7 @@ const PAGES: &[Page] = &[
     page("doctor", "docs/guide/troubleshooting.md", LOCAL, &["run", "stats"]),
     page("config", "docs/operate/defaults.md", CONFIG, &["run", "start"]),
     page("stats", "docs/operate/monitoring.md", LOCAL, &["doctor", "clear"]),
+    page("metrics", "docs/operate/monitoring.md", METRICS, &["stats", "join", "serve"]),
     page("clear", "docs/operate/monitoring.md", LOCAL, &["refresh", "stats"]),
     page("refresh", "docs/operate/site-export.md", LOCAL, &["clear", "join"]),
     page("topology", "docs/internals/topology.md", &[], &["plan", "run"]),

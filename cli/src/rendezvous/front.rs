@@ -303,6 +303,7 @@ impl RendezvousServer {
         let addresses: Vec<SocketAddr> =
             arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
         let interfaces = self.interfaces(arrangement.nodes.iter().map(|&node| order[node as usize]));
+        let names = self.names(arrangement.nodes.iter().map(|&node| order[node as usize]));
         for (node, &index) in (0..).zip(&order) {
             let token = self.tokens[index];
             if let Some(peer) = self.peers.get_mut(&token) {
@@ -310,7 +311,8 @@ impl RendezvousServer {
             }
             let Arrangement { nodes, servers, shape, .. } = arrangement.clone();
             let (addresses, interfaces) = (addresses.clone(), interfaces.clone());
-            let roster = Roster { node, nodes, addresses, interfaces, servers, shape, io_everywhere };
+            let names = names.clone();
+            let roster = Roster { node, nodes, addresses, names, interfaces, servers, shape, io_everywhere };
             self.send(token, &ToNode::Roster(roster));
         }
         None
@@ -340,6 +342,12 @@ impl RendezvousServer {
             interfaces => interfaces.clone(),
         };
         indices.map(interfaces).collect()
+    }
+
+    /// Returns the names of the nodes with these indices, as a hostlist; an empty text if they are none.
+    fn names(&self, indices: impl Iterator<Item = usize>) -> String {
+        let names = indices.map(|index| &*self.membership.arrivals()[index].name);
+        Hostlist::from_names(names).map(|hosts| hosts.to_string()).unwrap_or_default()
     }
 
     /// Reports the nodes that lack interfaces.

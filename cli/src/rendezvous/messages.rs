@@ -67,6 +67,9 @@ pub struct Roster {
     pub nodes: Vec<u32>,
     /// By rank, the address of its daemon.
     pub addresses: Vec<SocketAddr>,
+    /// By rank, its name, as a hostlist; empty if names are no hostlist.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub names: String,
     /// By rank, its addresses on the interfaces that the user named; empty if there are none in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Vec<SocketAddr>>,

@@ -19,6 +19,7 @@ use headwater_overlay::Rails;
 use headwater_store::layout::NodeDir;
 use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_topology::Rank;
+use headwater_topology::hosts::Hostlist;
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -69,6 +70,8 @@ pub struct Settings<'a> {
     pub preload: Option<&'a Preload>,
     /// Which nodes report what their processes use.
     pub records: Records,
+    /// The nodes' names by rank, as a hostlist; empty if they are not known.
+    pub node_names: String,
     /// libfabric for their links, where it works.
     pub fabric: Option<Fabric>,
     /// How their links are protected.
@@ -142,6 +145,7 @@ impl Settings<'_> {
             key: session.key.clone(),
             peers: peers.to_vec(),
             names: Vec::new(),
+            node_names: self.node_names.clone(),
             is_site_export: false,
             listener_fd: -1,
             node_dir: session.node(node).path().to_owned(),
@@ -165,6 +169,12 @@ impl Settings<'_> {
             rails: self.rails.clone(),
         }
     }
+}
+
+/// Returns the names of nodes on this machine, by rank. A single node has the machine's.
+pub fn local_names(arrangement: &Arrangement) -> String {
+    let names = arrangement.nodes.iter().filter(|_| arrangement.nodes.len() > 1).map(|node| format!("n{node}"));
+    Hostlist::from_names(names).map(|names| names.to_string()).unwrap_or_default()
 }
 
 /// Returns the subcommand to start, and the first line of its standard input.

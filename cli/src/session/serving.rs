@@ -16,7 +16,7 @@ use crate::notes::progress::{Progress, Step};
 use crate::notes::{self, Audience};
 use crate::options::run::RunOptions;
 use crate::rendezvous::messages::NodeAccess;
-use crate::session::daemons::{Daemons, Settings};
+use crate::session::daemons::{Daemons, Settings, local_names};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
@@ -179,6 +179,7 @@ impl ServiceRequest<'_> {
             preload: self.preload,
             records: self.records,
             fabric,
+            node_names: local_names(self.arrangement),
             link_protection: options.service.link_protection,
             rails: None,
         };

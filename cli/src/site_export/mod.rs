@@ -5,7 +5,9 @@
 //! All nodes have the same lists of names, from which each computes all ranks. There is no rendezvous: a node that is
 //! not up counts as dead until it connects.
 
+pub mod export;
 pub mod key;
 pub mod notify;
 pub mod options;
+pub mod parents;
 pub mod site;

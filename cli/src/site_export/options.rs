@@ -48,6 +48,8 @@ Examples:
 
 Any process that can read the key can read all served files, and pose as a reader.";
 
+/// The default file with a site's variables, which the units read.
+pub const FILE_DEFAULT: &str = "/etc/headwater/site.conf";
 /// The default port, which is unassigned.
 const PORT_DEFAULT: u16 = 7447;
 /// The default path of the key.

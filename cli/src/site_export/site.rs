@@ -95,6 +95,18 @@ impl Site {
         identity(&self.export)
     }
 
+    /// Returns the names and addresses of the readers, without this node.
+    pub fn readers(&self) -> Vec<(String, String)> {
+        let ranks = (0..self.readers).filter(|&rank| rank != self.rank);
+        let names = ranks.filter_map(|rank| self.hosts.name(headwater_topology::Rank(rank)));
+        names.map(|name| (name.clone(), format!("{name}:{}", self.port))).collect()
+    }
+
+    /// Returns the site's key.
+    pub fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
     /// Returns the configuration of this node's daemon, without inherited descriptors; sets the session's identity and
     /// key.
     pub fn config(&self, session: &mut Session, store_bytes_max: u64, local: &LocalOptions) -> Config {
@@ -110,6 +122,7 @@ impl Site {
             key: session.key.clone(),
             peers: Vec::new(),
             names: self.hosts.iter().map(|name| format!("{name}:{}", self.port)).collect(),
+            node_names: self.hosts.to_string(),
             is_site_export: true,
             listener_fd: -1,
             node_dir: session.node(0).path().to_owned(),

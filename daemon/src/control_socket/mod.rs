@@ -4,6 +4,7 @@
 //! few, must send and receive quickly, and belong to this user or to root.
 
 pub(crate) mod clear;
+pub(crate) mod links;
 mod path_text;
 pub mod protocol;
 mod refresh;

@@ -2,17 +2,31 @@
 
 use hdrhistogram::Histogram;
 use headwater_abi::Path;
+use headwater_abi::wire::RELEASE;
+use headwater_topology::Rank;
 use serde::{Deserialize, Serialize};
 
+use super::links;
+pub use super::links::{LinkStats, PeerStats, Relation};
 use super::path_text::PathText;
 use crate::config::Config;
 use crate::report::{Clients, Preloaded, SharedFs};
+pub use crate::role::Role;
 
 /// A node's counters since its daemon started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeStats {
     /// The session's identity.
     pub session: String,
+    /// The node's name.
+    #[serde(default)]
+    pub name: String,
+    /// What the node does in the trees.
+    #[serde(default)]
+    pub role: Role,
+    /// The daemon's release.
+    #[serde(default)]
+    pub version: String,
     /// The daemon's rank.
     pub rank: u32,
     /// How many ranks there are.
@@ -29,6 +43,12 @@ pub struct NodeStats {
     pub uptime_ms: u64,
     /// The mounted file system, if there is one.
     pub mount: Option<MountStats>,
+    /// The directory of a site export.
+    #[serde(default)]
+    pub export: Option<PathText>,
+    /// Links to other daemons.
+    #[serde(default)]
+    pub links: LinkStats,
     /// Answers by source.
     pub hits: Hits,
     /// Bytes moved.
@@ -50,6 +70,9 @@ pub struct NodeStats {
     /// Why links do without one of the named interfaces, if some do.
     #[serde(default)]
     pub interface_failure: Option<String>,
+    /// Damaged contents of peers, which were fetched from others.
+    #[serde(default)]
+    pub mismatches: u64,
     /// Source files that changed during the session and are used in place of copies.
     pub changed: Changed,
     /// Requests to this daemon by operation, without those that never occurred.
@@ -167,7 +190,17 @@ pub struct Latency {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
+    /// The sum of all.
+    #[serde(default)]
+    pub sum_ns: u64,
+    /// How many took at most each of [`LATENCY_BOUNDS_NS`], and more than the one before.
+    #[serde(default)]
+    pub counts: [u64; LATENCY_BOUNDS_NS.len()],
 }
+
+/// Bounds by which answers are counted, in nanoseconds: from 1 µs to 10 s.
+pub const LATENCY_BOUNDS_NS: [u64; 8] =
+    [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
 /// Changed source files that are shown by path.
 const CHANGED_SHOWN_MAX: usize = 16;
@@ -181,8 +214,14 @@ impl NodeStats {
             opening: format!("{:?}", mount.opening).to_lowercase(),
             is_writable: mount.is_writable,
         });
+        let own_name = links::names(config).name(Rank(config.rank));
+        let host_name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         NodeStats {
             session: config.session.into(),
+            name: own_name.unwrap_or_else(host_name),
+            role: Role::of(&config.forest(), Rank(config.rank)),
+            version: RELEASE.into(),
+            export: export(config),
             rank: config.rank,
             ranks: config.ranks,
             pid: std::process::id(),
@@ -190,6 +229,12 @@ impl NodeStats {
             ..NodeStats::default()
         }
     }
+}
+
+/// Returns the directory of a site export.
+fn export(config: &Config) -> Option<PathText> {
+    let (_, directory) = config.scope.iter().find(|(is_included, _)| *is_included && config.is_site_export)?;
+    Some(PathText::Text(directory.clone()))
 }
 
 impl Changed {
@@ -209,6 +254,37 @@ impl From<&Histogram<u64>> for Latency {
             return Latency::default();
         }
         let at = |quantile| histogram.value_at_quantile(quantile);
-        Latency { p50_ns: at(0.5), p90_ns: at(0.9), p99_ns: at(0.99), max_ns: histogram.max() }
+        let mut latency = Latency {
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            max_ns: histogram.max(),
+            ..Latency::default()
+        };
+        for recorded in histogram.iter_recorded() {
+            let (ns, count) = (recorded.value_iterated_to(), recorded.count_since_last_iteration());
+            latency.sum_ns = latency.sum_ns.saturating_add(ns.saturating_mul(count));
+            if let Some(bound) = LATENCY_BOUNDS_NS.iter().position(|&bound| ns <= bound) {
+                latency.counts[bound] += count;
+            }
+        }
+        latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_by_their_bounds() {
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 2).unwrap();
+        assert_eq!(Latency::from(&histogram), Latency::default());
+        for ns in [500, 2_000_000, 3_000_000, 20_000_000_000] {
+            histogram.record(ns).unwrap();
+        }
+        let latency = Latency::from(&histogram);
+        assert_eq!(latency.counts, [1, 0, 0, 0, 2, 0, 0, 0], "the last took longer than any bound");
+        assert!((20_000_000_000..20_500_000_000).contains(&latency.sum_ns), "{latency:?}");
     }
 }

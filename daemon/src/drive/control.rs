@@ -6,7 +6,7 @@ use mio::Token;
 
 use super::Daemon;
 use crate::control_socket::protocol::{Answer, Command};
-use crate::control_socket::stats::{Bytes, Hits, Holds, MemoryNow, NodeStats, OperationStats};
+use crate::control_socket::stats::{Bytes, Hits, Holds, LinkStats, MemoryNow, NodeStats, OperationStats, Role};
 use crate::process::own_size;
 
 /// The operation of requests from processes under audit.
@@ -44,6 +44,8 @@ impl Daemon {
             is_settling: self.is_settling(),
             generations_kept: self.content.generations.older.len() as u64,
             uptime_ms: now,
+            links: self.links(now),
+            mismatches: self.housekeeping.timeline.mismatches,
             hits,
             bytes: Bytes {
                 store: node.store_bytes,
@@ -69,6 +71,12 @@ impl Daemon {
             operations,
             ..self.frontends.about.clone()
         }
+    }
+
+    fn links(&self, now: Time) -> LinkStats {
+        let links = &self.content.links;
+        let forest = links.forest();
+        LinkStats::of(links, &self.frontends.names, |rank| Role::of(forest, rank), now)
     }
 
     fn operations(&self) -> Vec<OperationStats> {

@@ -27,6 +27,7 @@ use headwater_proto::{Input, Node, Output, Time};
 use headwater_reader::Pool;
 use headwater_store::layout::NodeDir;
 use headwater_store::{Following, Store, Table};
+use headwater_topology::hosts::Hostlist;
 use mio::Poll;
 
 use self::timeline::Timeline;
@@ -88,6 +89,8 @@ pub(crate) struct Frontends {
     pub(crate) control_socket: ControlSocket,
     /// What does not change of the statistics.
     pub(crate) about: NodeStats,
+    /// The nodes' names by rank, if they are known.
+    pub(crate) names: Hostlist,
     pub(crate) clearings: Clearings,
     pub(crate) refreshes: Refreshes,
 }

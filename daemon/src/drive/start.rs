@@ -23,7 +23,7 @@ use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
 use crate::beyond::Beyond;
 use crate::clients::{ClientIds, Clients};
 use crate::config::Config;
-use crate::control_socket::{Clearings, ControlSocket, Refreshes};
+use crate::control_socket::{Clearings, ControlSocket, Refreshes, links as peers};
 use crate::error::{DaemonError, failed};
 use crate::generation::Generations;
 use crate::keeping::Keeping;
@@ -33,6 +33,7 @@ use crate::pressure::Pressure;
 use crate::process;
 use crate::recovery;
 use crate::replicas::Replicating;
+use crate::role::is_leaf;
 use crate::stats::{Changed, NodeStats};
 
 impl Daemon {
@@ -115,6 +116,7 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
         mount,
         control_socket,
         about: NodeStats::of(config),
+        names: peers::names(config),
         clearings: Clearings::default(),
         refreshes: Refreshes::default(),
     }
@@ -164,11 +166,6 @@ fn note_readers(store: &mut Store, config: &Config) {
     if !config.serves_audit() {
         store.serves_mount_alone();
     }
-}
-
-/// Returns true if a rank sends to no other rank while all are alive.
-fn is_leaf(forest: &Forest, rank: Rank) -> bool {
-    forest.tree_ids().all(|tree| !forest.contains(tree, rank) || forest.children(tree, rank).is_empty())
 }
 
 fn bytes_of(path: &Path) -> Vec<u8> {

@@ -117,6 +117,7 @@ impl Cluster {
             link_protection: LinkProtection::Encrypt,
             rails: None,
             names: Vec::new(),
+            node_names: String::new(),
             is_site_export: false,
         }
     }

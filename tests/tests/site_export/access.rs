@@ -5,7 +5,7 @@ use std::fs;
 use headwater_tests::harness::{headwater_binary, user, wait_until};
 use headwater_tests::needs_root;
 
-use crate::site::{FOLLOW_MAX, Site, chmod};
+use crate::site::{FOLLOW_MAX, Site, await_message, chmod};
 
 /// A user whose group has the files that are not for others.
 const MEMBER: [&str; 4] = ["setpriv", "--reuid=7", "--regid=9", "--clear-groups"];
@@ -76,7 +76,9 @@ fn a_peer_with_another_key_is_refused() {
     fs::remove_file(&key).expect("it was copied");
     let made = site.node(3).command(headwater_binary()).args(["key", "/run/key"]).output();
     assert!(made.expect("nsenter is installed").status.success());
-    let join = site.start(3);
+    let (join, manager) = site.begin(3);
+    let is_cause = |message: &str| message.contains("it does not prove the key: its key is another");
+    await_message(&manager, is_cause).expect("it reports the cause");
     // The mount is there, and waits for readers that refuse it.
     let patient = ["timeout", "--signal=KILL", "1"].into_iter().chain(user::ORDINARY).collect::<Vec<_>>();
     assert_eq!(site.as_user(3, &patient, "cat plain; echo $?"), "");

@@ -3,6 +3,7 @@
 
 mod access;
 mod failures;
+mod monitoring;
 mod site;
 mod units;
 mod view;

@@ -21,7 +21,7 @@ pub const OTHERS: usize = 3;
 /// The directory, on readers and others.
 pub const EXPORT: &str = "/run/udsl";
 /// The key's file on each node.
-const KEY: &str = "/run/key";
+pub const KEY: &str = "/run/key";
 /// How long a service may take to start.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long something may take that follows from something else.
@@ -94,10 +94,8 @@ impl Site {
     pub fn start_all(&self, numbers: &[usize]) -> Vec<Service> {
         let begun: Vec<_> = numbers.iter().map(|&number| self.begin(number)).collect();
         let is_ready = |(mut service, ready): (Service, UnixDatagram)| {
-            ready.set_read_timeout(Some(READY_MAX)).expect("a socket has timeouts");
-            let mut message = [0; 64];
-            let bytes = ready.recv(&mut message).unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
-            assert_eq!(&message[..bytes], b"READY=1");
+            await_message(&ready, |message| message.starts_with("READY=1\n"))
+                .unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
             service
         };
         begun.into_iter().map(is_ready).collect()
@@ -229,6 +227,19 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Receives messages of a service for its manager, up to one that `is_it`; returns that.
+pub fn await_message(manager: &UnixDatagram, is_it: impl Fn(&str) -> bool) -> std::io::Result<String> {
+    manager.set_read_timeout(Some(READY_MAX))?;
+    let mut bytes = [0; 4096];
+    loop {
+        let count = manager.recv(&mut bytes)?;
+        let message = String::from_utf8_lossy(&bytes[..count]);
+        if is_it(&message) {
+            return Ok(message.into_owned());
+        }
     }
 }
 

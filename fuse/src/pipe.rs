@@ -13,7 +13,8 @@ const PIPE_BYTES: usize = 1 << 20;
 /// A pipe that holds a reply with a file's pages while it is put together.
 ///
 /// The pages are passed by reference, and the kernel copies them once. A buffer costs a second copy, and the
-/// translation of its addresses.
+/// translation of its addresses. The kernel is not allowed to move pages (`SPLICE_F_MOVE`): it would take clean ones from
+/// the file's page cache, and other readers of the file would wait for its disk.
 #[derive(Debug)]
 pub struct Pipe {
     reader: OwnedFd,
@@ -48,7 +49,7 @@ impl Pipe {
         }
         let message_bytes = header.len() + bytes;
         loop {
-            match splice(&self.reader, None, to, None, message_bytes, SpliceFlags::MOVE) {
+            match splice(&self.reader, None, to, None, message_bytes, SpliceFlags::empty()) {
                 Ok(written) if written == message_bytes => return Some(self),
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => return None,
@@ -63,8 +64,8 @@ impl Pipe {
         }
         let (mut at, end) = (offset, offset + bytes as u64);
         while at < end {
-            let (flags, rest) = (SpliceFlags::MOVE | SpliceFlags::NONBLOCK, (end - at) as usize);
-            match splice(file, Some(&mut at), self.writer.as_fd(), None, rest, flags) {
+            let rest = (end - at) as usize;
+            match splice(file, Some(&mut at), self.writer.as_fd(), None, rest, SpliceFlags::NONBLOCK) {
                 Ok(0) => return false,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return false,

@@ -398,7 +398,7 @@ impl Links {
             let token = token();
             self.dialling.began(now, rank, token);
             let address = self.addresses.of(rank);
-            let stream: io::Result<Stream> = match &self.rails {
+            let stream: io::Result<Stream> = match &mut self.rails {
                 Some(rails) => rails.dial(rank, address).map(Stream::from),
                 None => address.and_then(TcpStream::connect).map(Stream::from),
             };

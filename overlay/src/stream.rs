@@ -102,6 +102,11 @@ impl Stream {
         }
     }
 
+    /// Returns true if it has ended because the peer took some of its connections and refused others.
+    pub(crate) fn is_partly_refused(&self) -> bool {
+        matches!(self, Stream::Rails(rails) if rails.is_partly_refused())
+    }
+
     /// Returns the interfaces that the link does without.
     pub(crate) fn take_rail_failures(&mut self) -> Vec<RailFailure> {
         if let Stream::Rails(rails) = self { rails.take_failures() } else { Vec::new() }

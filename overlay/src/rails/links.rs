@@ -56,6 +56,9 @@ impl Links {
     pub(crate) fn connected(&mut self, now: Time, token: Token) -> bool {
         let Some(link) = self.links.get_mut(&token) else { return false };
         if let Err(error) = link.connected(&self.identity) {
+            if let (Some(rails), Some(rank), true) = (&mut self.rails, link.dialled, link.stream.is_partly_refused()) {
+                rails.note_partly_refused(rank);
+            }
             self.drop_link(now, token, &error);
             return false;
         }

@@ -20,6 +20,8 @@ use super::stream::{RailFailure, RailStream};
 pub(crate) struct RailState {
     rails: Rails,
     arriving: Arriving,
+    /// Ranks that refused some of a link's connections when they were last dialled.
+    partly_refused: BTreeSet<Rank>,
     /// The interfaces whose failures have been reported.
     reported: BTreeSet<String>,
     /// The first failure, for people.
@@ -28,7 +30,13 @@ pub(crate) struct RailState {
 
 impl RailState {
     pub(super) fn new(rails: &Rails) -> RailState {
-        RailState { rails: rails.clone(), arriving: Arriving::default(), reported: BTreeSet::new(), failure: None }
+        RailState {
+            rails: rails.clone(),
+            arriving: Arriving::default(),
+            partly_refused: BTreeSet::new(),
+            reported: BTreeSet::new(),
+            failure: None,
+        }
     }
 
     /// Returns the first failure of an interface.
@@ -42,12 +50,18 @@ impl RailState {
     }
 
     /// Begins a link to this rank. `first` is where it listens if it has no interface of its own.
-    pub(crate) fn dial(&self, rank: Rank, first: io::Result<SocketAddr>) -> io::Result<RailStream> {
+    pub(crate) fn dial(&mut self, rank: Rank, first: io::Result<SocketAddr>) -> io::Result<RailStream> {
         let addresses = self.rails.peers.get(rank.0 as usize).filter(|addresses| !addresses.is_empty());
         let addresses = addresses.map_or_else(|| first.map(|first| vec![first]), |addresses| Ok(addresses.clone()))?;
         let mut number = [0; 16];
         getrandom(&mut number, GetRandomFlags::empty())?;
-        RailStream::dial(&pairs(&self.rails.interfaces, &addresses), u128::from_le_bytes(number))
+        let may_be_starting = !self.partly_refused.remove(&rank);
+        RailStream::dial(&pairs(&self.rails.interfaces, &addresses), u128::from_le_bytes(number), may_be_starting)
+    }
+
+    /// Notes that this rank refused some of a link's connections. The next dial goes without those that it refuses.
+    pub(super) fn note_partly_refused(&mut self, rank: Rank) {
+        self.partly_refused.insert(rank);
     }
 
     /// Takes an accepted connection, which may be one of several of a link.

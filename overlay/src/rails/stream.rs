@@ -31,6 +31,9 @@ pub(crate) struct RailStream {
     number: Option<u128>,
     /// Connections that have not been made yet are no longer awaited if there is another.
     is_late: bool,
+    /// The peer may be starting: a refused connection ends the stream, even if others are made.
+    may_be_starting: bool,
+    was_refused: bool,
     failures: Vec<RailFailure>,
     /// Segments sent, the present one included, and received.
     sent: u32,
@@ -72,19 +75,24 @@ pub(crate) struct RailFailure {
 }
 
 impl RailStream {
-    /// Begins connections for one link, whose random number is `number`.
+    /// Begins connections for one link, whose random number is `number`. With `may_be_starting`, none is left out
+    /// because it is refused: the peer may listen on some of its addresses and not on the others yet.
     ///
     /// # Errors
     /// None can begin.
-    pub(crate) fn dial(pairs: &[(Option<&Interface>, SocketAddr)], number: u128) -> io::Result<RailStream> {
-        let mut stream = RailStream::new(Vec::new(), Some(number));
+    pub(crate) fn dial(
+        pairs: &[(Option<&Interface>, SocketAddr)],
+        number: u128,
+        may_be_starting: bool,
+    ) -> io::Result<RailStream> {
+        let mut stream = RailStream { may_be_starting, ..RailStream::new(Vec::new(), Some(number)) };
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for (interface, address) in pairs {
             match connect_from(*interface, *address) {
                 Ok(socket) => stream.rails.push(Rail::new(socket, interface.cloned(), Some(*address))),
                 Err(error) => {
                     failure = Errno::from_io_error(&error).map_or(failure, io::Error::from);
-                    stream.failures.extend(RailFailure::new(interface.cloned(), Some(*address), error));
+                    stream.left_out(interface.cloned(), Some(*address), error);
                 }
             }
         }
@@ -102,6 +110,8 @@ impl RailStream {
             rails,
             number,
             is_late: false,
+            may_be_starting: false,
+            was_refused: false,
             failures: Vec::new(),
             sent: 0,
             received: 0,
@@ -130,10 +140,20 @@ impl RailStream {
         if self.number.is_some() { Vec::new() } else { std::mem::take(&mut self.failures) }
     }
 
+    /// Returns true if some connections were made and others refused, so that the stream has ended.
+    pub(crate) fn is_partly_refused(&self) -> bool {
+        self.may_be_starting && self.was_refused && !self.rails.is_empty()
+    }
+
+    fn left_out(&mut self, interface: Option<Interface>, address: Option<SocketAddr>, error: io::Error) {
+        self.was_refused |= error.kind() == io::ErrorKind::ConnectionRefused;
+        self.failures.extend(RailFailure::new(interface, address, error));
+    }
+
     /// Returns true once the connections have been made, and sends their prefaces then.
     ///
     /// # Errors
-    /// None can be made.
+    /// None can be made, or one is refused and the peer may be starting.
     pub(crate) fn is_connected(&mut self) -> io::Result<bool> {
         let Some(number) = self.number else { return Ok(true) };
         let mut failure = None;
@@ -142,7 +162,7 @@ impl RailStream {
                 Ok(()) => self.rails.push(rail),
                 Err(error) => {
                     failure = Errno::from_io_error(&error).map(io::Error::from);
-                    self.failures.extend(RailFailure::new(rail.interface, rail.address, error));
+                    self.left_out(rail.interface, rail.address, error);
                 }
             }
         }
@@ -152,6 +172,9 @@ impl RailStream {
         }
         if made == 0 || made < self.rails.len() && !self.is_late {
             return Ok(false);
+        }
+        if self.is_partly_refused() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (made, late): (Vec<Rail>, Vec<Rail>) =
             std::mem::take(&mut self.rails).into_iter().partition(|rail| rail.is_connected);

@@ -39,7 +39,7 @@ impl Far {
 
 fn dial(addresses: &[SocketAddr]) -> RailStream {
     let pairs: Vec<_> = addresses.iter().map(|address| (None, *address)).collect();
-    RailStream::dial(&pairs, 77).unwrap()
+    RailStream::dial(&pairs, 77, false).unwrap()
 }
 
 fn await_connected(stream: &mut RailStream) {
@@ -114,6 +114,31 @@ fn a_connection_that_is_not_made_is_left_out() {
     while none.is_connected().is_ok() {
         assert!(since.elapsed() < WAIT_MAX);
     }
+}
+
+#[test]
+fn a_peer_that_is_starting_is_dialled_again() {
+    let far = Far::new(1);
+    let starting = TcpListener::bind("127.9.1.1:0").unwrap().local_addr().unwrap();
+    let pairs = [(None, starting), (None, far.addresses()[0])];
+    let mut near = RailStream::dial(&pairs, 77, true).unwrap();
+    let since = Instant::now();
+    let error = loop {
+        match near.is_connected() {
+            Ok(is_connected) => assert!(!is_connected && since.elapsed() < WAIT_MAX),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(near.is_partly_refused());
+    drop(near);
+    let (mut socket, _) = far.listeners[0].accept().unwrap();
+    assert_eq!(socket.read(&mut [0; 18]).unwrap(), 0, "no preface");
+    let mut none = RailStream::dial(&pairs[..1], 77, true).unwrap();
+    while none.is_connected().is_ok() {
+        assert!(since.elapsed() < WAIT_MAX);
+    }
+    assert!(!none.is_partly_refused(), "it does not listen at all yet");
 }
 
 #[test]

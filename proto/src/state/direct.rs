@@ -149,10 +149,11 @@ impl DirectReading {
     }
 
     /// Notes that bytes of a file's content have come into the store. Those of small files don't count: they are not what
-    /// is compared.
+    /// is compared. Nor do bytes that come while no process waits, since the time that they took does not count either.
     pub(crate) fn received(&mut self, attr: &Attr, bytes: u64) {
         if attr.size > self.file_bytes_min
             && let Some(Comparison::Running(measurement)) = self.devices.get_mut(&device(attr))
+            && !measurement.requests.is_empty()
         {
             measurement.received_bytes += bytes;
         }
@@ -383,6 +384,20 @@ mod tests {
         assert_eq!(other.announced(&key(0).0, &attr(1, FILE)), (true, None));
         assert_eq!(other.announced(&key(0).0, &attr(1, FILE)), (false, None));
         assert!(other.requested(0, key(0), &attr(1, FILE)).is_none() && !other.covers(&attr(1, FILE)));
+    }
+
+    #[test]
+    fn bytes_without_a_request_do_not_count() {
+        let mut direct = DirectReading::new(16 << 20, 4);
+        let attr = attr(1, FILE);
+        direct.requested(0, key(0), &attr);
+        while direct.sampled(&key(0).0, Some(100)).is_some() {}
+        direct.decide(1, |_| false);
+        direct.received(&attr, 8 << 20);
+        assert!(!direct.decide(2, |_| true));
+        direct.requested(10, key(1), &attr);
+        direct.received(&attr, 4 << 20);
+        assert!(direct.decide(25, |_| true), "what was pushed before took no time");
     }
 
     #[test]

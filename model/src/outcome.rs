@@ -20,6 +20,8 @@ pub struct Outcome {
     pub messages: u64,
     /// Look-ups that used the source file.
     pub fallbacks: u64,
+    /// Bytes of large files that simulated nodes read directly, because that was faster.
+    pub direct_bytes: u64,
     /// Events of the simulation.
     pub events: u64,
     /// Nodes that were simulated.
@@ -38,6 +40,7 @@ impl Part {
         let (a, b) = (&mut self.outcome, other.outcome);
         a.messages += b.messages;
         a.fallbacks += b.fallbacks;
+        a.direct_bytes += b.direct_bytes;
         a.events += b.events;
         a.simulated += b.simulated;
         a.counts.opens += b.counts.opens;

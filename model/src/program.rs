@@ -38,6 +38,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// Returns whether it needs a file's bytes.
+    pub(crate) fn is_content(&self) -> bool {
+        matches!(self.kind, Kind::Open | Kind::Load)
+    }
+
     /// Returns what it asks of the shared file system.
     pub(crate) fn operation(&self) -> Operation {
         match self.kind {

@@ -57,6 +57,13 @@ impl Report<'_> {
         if fallbacks > 0 {
             let _ = writeln!(text, "\n{fallbacks} look-ups of simulated nodes fell back to the shared file system");
         }
+        for row in self.rows.iter().filter(|row| row.with.direct_bytes > 0) {
+            let (nodes, megabytes) = (row.nodes, digits(row.with.direct_bytes as f64 / 1e6));
+            let _ = writeln!(
+                text,
+                "\n{nodes} nodes: {megabytes} MB of large files were read directly, which was faster than the trees"
+            );
+        }
         text
     }
 
@@ -78,7 +85,7 @@ impl Report<'_> {
     }
 
     /// Returns a row in CSV and JSON.
-    fn cells(&self, row: &Row) -> [(&'static str, Value); 14] {
+    fn cells(&self, row: &Row) -> [(&'static str, Value); 15] {
         [
             ("nodes", row.nodes.into()),
             ("processes", (u64::from(row.nodes) * u64::from(self.ppn)).into()),
@@ -89,6 +96,7 @@ impl Report<'_> {
             ("requests", row.with.counts.requests().into()),
             ("bytes", row.with.counts.bytes.into()),
             ("fallbacks", row.with.fallbacks.into()),
+            ("direct_bytes", row.with.direct_bytes.into()),
             ("messages", row.with.messages.into()),
             ("simulated", row.with.simulated.into()),
             ("without_seconds", row.without.seconds.into()),
@@ -182,7 +190,7 @@ mod tests {
                 .any(|line| line.split_whitespace().eq(["4000", "0.100", "1.25", "10", "40.0", "480", "4"]))
         );
         assert_eq!(report.csv().lines().count(), 3);
-        assert!(report.csv().lines().all(|line| line.split(',').count() == 14));
+        assert!(report.csv().lines().all(|line| line.split(',').count() == 15));
         let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
         assert_eq!(json["runs"][1]["without_requests"], 480);
         assert_eq!(json["runs"][0]["seconds"], 1.25);

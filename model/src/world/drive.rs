@@ -138,7 +138,8 @@ impl Shard<'_> {
             Output::ReadEntry { .. }
             | Output::ReadListing { .. }
             | Output::ReadDetails { .. }
-            | Output::ReadFile { .. } => {
+            | Output::ReadFile { .. }
+            | Output::TimeRead { .. } => {
                 self.read(site, at_ns, output);
             }
             Output::Disconnect { peer, reason } => {
@@ -338,6 +339,10 @@ impl Shard<'_> {
     }
 
     fn publish(&mut self, site: u32, at_ns: u64, publication: Publication) -> u64 {
+        if let Publication::Direct { path } = &publication {
+            let object = self.program.find(path);
+            self.at(site).direct.extend(object);
+        }
         let (path, parts): (_, &[Part]) = match &publication {
             Publication::Fact { path, fact: Fact::Listing(..) } => (path, &[Part::Fact, Part::Names]),
             Publication::Fact { path, .. } => (path, &[Part::Fact]),

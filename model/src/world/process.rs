@@ -43,16 +43,29 @@ impl Shard<'_> {
 
     /// Handles the node's answer.
     pub(super) fn replied(&mut self, site: u32, at_ns: u64, reply: Reply) -> u64 {
+        let program = self.program;
         let it = self.at(site);
         debug_assert!(it.is_asking, "only requests are answered");
         (it.is_asking, it.is_answered) = (false, true);
-        let number = it.step;
+        let step = &program.steps[it.step];
         if reply == Reply::Done {
-            return at_ns;
+            let object = program.find(&step.path).filter(|object| step.is_content() && it.direct.contains(object));
+            return object.map_or(at_ns, |_| self.read_directly(site, at_ns));
         }
         self.fallbacks += 1;
-        let step = &self.program.steps[number];
         self.storage.operate(at_ns, &step.path, step.operation(), self.world.machine.processes.into())
+    }
+
+    /// Has a node's processes read a large file from the shared file system. The node's kernel caches it: one of them
+    /// transfers it. Returns when they have it.
+    fn read_directly(&mut self, site: u32, at_ns: u64) -> u64 {
+        let program = self.program;
+        let it = self.at(site);
+        let step = &program.steps[it.step];
+        it.known[step.bit as usize / 64] |= 1 << (step.bit % 64);
+        let opened = self.storage.operate(at_ns, &step.path, step.operation(), self.world.machine.processes.into());
+        self.direct_bytes += step.size;
+        self.storage.read(opened, step.size)
     }
 
     /// Continues with processes that were answered, once all other effects of the answer are done.

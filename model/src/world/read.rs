@@ -6,7 +6,7 @@ use headwater_proto::{Input, Output};
 use super::shard::Shard;
 use super::site::Read;
 use crate::queue::Event;
-use crate::storage::Operation;
+use crate::storage::{Operation, Storage};
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -23,6 +23,7 @@ impl Shard<'_> {
             Output::ReadFile { path, aspect, content_bytes_max, .. } => {
                 Read::File { path, aspect, head: None, position: 0, content_bytes_max }
             }
+            Output::TimeRead { path, bytes, .. } => Read::Sample { path, bytes, begun_ns: None, is_open: false },
             _ => return,
         };
         let threads = self.costs.reader_threads;
@@ -59,6 +60,8 @@ impl Shard<'_> {
             {
                 at_ns
             }
+            // The node may be busy until then, and others' operations come first.
+            Some(Read::Sample { .. }) => at_ns,
             Some(Read::File { path, .. }) => {
                 it.open.extend(program.find(path));
                 storage.operate(at_ns, path, Operation::Open, 1)
@@ -71,8 +74,11 @@ impl Shard<'_> {
     /// Continues a thread's read.
     pub(super) fn continue_reading(&mut self, site: u32, number: u32) {
         let (program, now_ns) = (self.program, self.now_ns);
-        let it = self.at(site);
+        let it = &mut self.sites[(site - self.first) as usize];
         let Some(read) = it.reads.get_mut(number) else { return };
+        if let Some(done) = sample(read, &mut self.storage, now_ns) {
+            return self.plan(site, done, Event::Read(site, number));
+        }
         let mut left = 0;
         let input = match read {
             Read::Fact { path, aspect } => {
@@ -83,6 +89,9 @@ impl Shard<'_> {
                     |name: Box<[u8]>| Some(Detail { fact: attributes(program.fact(&path.join(&name)?)), name });
                 let details = std::mem::take(names).into_iter().filter_map(detail).collect();
                 Input::DetailsRead { path: path.clone(), details }
+            }
+            Read::Sample { path, begun_ns, .. } => {
+                Input::ReadTimed { path: path.clone(), us: begun_ns.map(|begun_ns| (now_ns - begun_ns) / 1000) }
             }
             Read::File { path, aspect, head, position, content_bytes_max } => {
                 let (path, aspect) = (path.clone(), *aspect);
@@ -125,6 +134,16 @@ impl Shard<'_> {
             self.begin_reading(site, now_ns, waiting);
         }
     }
+}
+
+/// Opens and then reads a sample. Returns when that ends; `None` if the sample has been read, or is something else.
+fn sample(read: &mut Read, storage: &mut Storage, now_ns: u64) -> Option<u64> {
+    let Read::Sample { path, bytes, begun_ns, is_open } = read else { return None };
+    if begun_ns.is_none() {
+        *begun_ns = Some(now_ns);
+        return Some(storage.operate(now_ns, path, Operation::Open, 1));
+    }
+    (!std::mem::replace(is_open, true)).then(|| storage.read(now_ns, *bytes))
 }
 
 /// Returns the head of the requested content of a file.

@@ -47,6 +47,7 @@ pub(crate) struct Shard<'a> {
     pub(super) now_ns: u64,
     pub(super) messages: u64,
     pub(super) fallbacks: u64,
+    pub(super) direct_bytes: u64,
     pub(super) ended: u32,
 }
 
@@ -90,6 +91,7 @@ impl<'a> Shard<'a> {
             now_ns: 0,
             messages: 0,
             fallbacks: 0,
+            direct_bytes: 0,
             ended: 0,
         }
     }
@@ -138,6 +140,7 @@ impl<'a> Shard<'a> {
             counts: self.storage.counts,
             messages: self.messages,
             fallbacks: self.fallbacks,
+            direct_bytes: self.direct_bytes,
             events: self.queue.planned,
             simulated: self.sites.len() as u32,
             ..Outcome::default()

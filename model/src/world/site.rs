@@ -4,13 +4,16 @@ use std::collections::{HashSet, VecDeque};
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, FileHead, Message};
-use headwater_proto::{Config, Limits, Node, Policy, Rank};
+use headwater_proto::{COMPARING_NODES_MAX, Config, Limits, Node, Policy, Rank};
 
 use super::session::World;
 use crate::crowd::Ghosts;
 use crate::program::{ObjectId, Program};
 use crate::queue::{Moment, Slab};
 use crate::wires::Card;
+
+/// Files of more bytes are compared: by the trees, or directly. As without `--whole-file-max`.
+const COMPARED_FILE_BYTES_MIN: u64 = 16 << 20;
 
 /// Messages of one node to another that arrive together. `from` and `to` are as the receiver sees them,
 /// `site` is the receiver's.
@@ -47,6 +50,7 @@ pub(super) enum Read {
     Fact { path: Path, aspect: Aspect },
     Details { path: Path, names: Vec<Box<[u8]>> },
     File { path: Path, aspect: Aspect, head: Option<FileHead>, position: u64, content_bytes_max: u64 },
+    Sample { path: Path, bytes: u64, begun_ns: Option<u64>, is_open: bool },
 }
 
 /// A node with its environment.
@@ -71,6 +75,8 @@ pub(super) struct Site {
     pub(super) ghosts_ask: Vec<(u32, Message)>,
     /// The contents of the node's table.
     pub(super) known: Box<[u64]>,
+    /// Large files that processes read directly.
+    pub(super) direct: HashSet<ObjectId>,
     /// The look-up that processes have reached, and whether they wait for its answer.
     pub(super) step: usize,
     pub(super) is_asking: bool,
@@ -87,7 +93,12 @@ pub(super) struct Site {
 impl Site {
     /// Makes a node that knows nothing.
     pub(super) fn new(world: &World<'_>, program: &Program, rank: u32) -> Site {
-        let limits = Limits { store_bytes_max: u64::MAX >> 1, ..Limits::default() };
+        let is_comparing = world.forest.ranks() > 1 && rank < COMPARING_NODES_MAX;
+        let limits = Limits {
+            store_bytes_max: u64::MAX >> 1,
+            compared_file_bytes_min: if is_comparing { COMPARED_FILE_BYTES_MIN } else { u64::MAX },
+            ..Limits::default()
+        };
         let config = Config {
             rank: Rank(rank),
             forest: world.forest,
@@ -110,6 +121,7 @@ impl Site {
             asked: HashSet::new(),
             ghosts_ask: Vec::new(),
             known: vec![0; program.words()].into(),
+            direct: HashSet::new(),
             step: 0,
             is_asking: false,
             is_answered: false,

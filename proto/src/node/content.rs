@@ -329,9 +329,11 @@ impl Node {
         if position < arriving.position || position > total {
             return;
         }
-        self.direct.received(&arriving.head.attr, position - arriving.position);
-        arriving.position = position;
         let is_read = arriving.source == Source::Reader;
+        if !is_read {
+            self.direct.received(&arriving.head.attr, position - arriving.position);
+        }
+        arriving.position = position;
         for aspect in aspects_of(block) {
             self.pending.note_progress(self.now, &(path.clone(), aspect));
         }

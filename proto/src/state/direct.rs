@@ -223,7 +223,8 @@ impl Measurement {
     /// Returns the decision; `None` if more has to be measured.
     fn is_direct(&self, nodes_each: u32) -> Option<bool> {
         let sampled = sampled_bytes(self.read);
-        if sampled < SAMPLED_BYTES_MIN {
+        // The other nodes' samples may be yet to begin, and small samples show latency.
+        if sampled < SAMPLED_BYTES_MIN || self.sampled.is_some() {
             return None;
         }
         // Microseconds for as many bytes of either, times the factors of both sides.
@@ -235,11 +236,7 @@ impl Measurement {
         let has_enough = self.received_bytes >= RECEIVED_BYTES_MIN;
         let bytes = if has_enough { self.received_bytes } else { RECEIVED_BYTES_MIN };
         let is_faster = self.direct_rate() / u64::from(nodes_each) >= DIRECT_RATE_MIN && needed_us(bytes) < pending_us;
-        match is_faster {
-            // The other nodes' samples may be yet to begin.
-            true => (self.sampled.is_none() && (has_enough || self.pending_ms >= PENDING_MS_MIN)).then_some(true),
-            false => has_enough.then_some(false),
-        }
+        (has_enough || is_faster && self.pending_ms >= PENDING_MS_MIN).then_some(is_faster)
     }
 
     fn direct_rate(&self) -> u64 {

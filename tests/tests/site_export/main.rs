@@ -2,6 +2,7 @@
 //! it.
 
 mod access;
+mod booted;
 mod failures;
 mod monitoring;
 mod site;

@@ -1,4 +1,8 @@
-//! Notifications of opens on a whole file system (fanotify(7)), by the identities of files: the kernel opens nothing.
+//! Notifications of opens on a whole file system (fanotify(7)).
+//!
+//! They have the files' identities, and the kernel opens nothing. Of file systems without an identity (`f_fsid` is 0 on
+//! NFS and FUSE), they have descriptors: the kernel opens the file when a notification is read. So only a few are read
+//! of these, and the others are counted.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -13,6 +17,8 @@ use rustix::io::Errno;
 
 /// Events that are read by one system call, in bytes; an event has about 60.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Events with descriptors that are read by one system call.
+const DESCRIPTORS_MAX: usize = 8;
 /// Bytes of an event before its records.
 const METADATA_BYTES: usize = size_of::<libc::fanotify_event_metadata>();
 /// From a record's beginning to the file's handle: the record's head, and the file system's identity.
@@ -22,20 +28,31 @@ const HANDLE_HEAD_BYTES: usize = 8;
 /// The longest handle, with its head.
 const HANDLE_BYTES_MAX: usize = HANDLE_HEAD_BYTES + libc::MAX_HANDLE_SZ as usize;
 
+/// How notifications name files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// By identities.
+    Identity,
+    /// By descriptors: each notification that is read opens its file.
+    Descriptor,
+}
+
 /// A group: its marks, and the queue of their events. The queue has the kernel's limit.
 #[derive(Debug)]
 pub struct Group {
     descriptor: OwnedFd,
+    naming: Naming,
     buffer: Vec<u8>,
 }
 
 /// An open of a file or directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Opened<'a> {
     /// The process that opened it; 0 if it is in no PID namespace that this process sees.
     pub pid: i32,
-    /// The file's handle: `struct file_handle`.
+    /// The file's handle: `struct file_handle`; empty if there is a descriptor.
     handle: &'a [u8],
+    descriptor: Option<OwnedFd>,
 }
 
 /// What the queue had.
@@ -43,6 +60,8 @@ pub struct Opened<'a> {
 pub struct Drained {
     /// Opens.
     pub opens: u64,
+    /// Opens of files that could not be opened for the notification.
+    pub lost: u64,
     /// Whether the queue was full, so that opens are missing.
     pub has_overflowed: bool,
 }
@@ -51,17 +70,27 @@ impl Group {
     /// Makes a group without marks.
     ///
     /// # Errors
-    /// EPERM without CAP_SYS_ADMIN, EINVAL before Linux 5.1, ENOSYS without fanotify.
-    pub fn new() -> io::Result<Group> {
-        let flags = libc::FAN_CLASS_NOTIF | libc::FAN_REPORT_FID | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
+    /// EPERM without CAP_SYS_ADMIN, EINVAL for identities before Linux 5.1, ENOSYS without fanotify.
+    pub fn new(naming: Naming) -> io::Result<Group> {
+        let (kind, bytes) = match naming {
+            Naming::Identity => (libc::FAN_REPORT_FID, BUFFER_BYTES),
+            Naming::Descriptor => (0, DESCRIPTORS_MAX * METADATA_BYTES),
+        };
+        let flags = libc::FAN_CLASS_NOTIF | kind | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
+        let of_files = libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
         // SAFETY: it reads nothing but its arguments.
-        let made = unsafe { libc::fanotify_init(flags, libc::O_RDONLY as u32) };
+        let made = unsafe { libc::fanotify_init(flags, of_files as u32) };
         if made < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the call above made the descriptor, and nothing else has it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(made) };
-        Ok(Group { descriptor, buffer: vec![0; BUFFER_BYTES] })
+        Ok(Group { descriptor, naming, buffer: vec![0; bytes] })
+    }
+
+    /// Returns how its notifications name files.
+    pub fn naming(&self) -> Naming {
+        self.naming
     }
 
     /// Has opens on the file system at `point` reported from now on, by whichever path they are made.
@@ -91,21 +120,25 @@ impl Group {
         poll(&mut waited, Some(&timeout)).is_ok_and(|count| count > 0)
     }
 
-    /// Takes what is queued, and calls `each` with each open.
-    pub fn drain(&mut self, mut each: impl FnMut(Opened<'_>)) -> Drained {
+    /// Returns how many notifications with descriptors are queued.
+    pub fn queued(&self) -> u64 {
+        let bytes = rustix::io::ioctl_fionread(&self.descriptor).unwrap_or_default();
+        bytes / METADATA_BYTES as u64
+    }
+
+    /// Takes what is queued, about `opens_max` notifications at most, and calls `each` with each open.
+    pub fn drain(&mut self, opens_max: u64, mut each: impl FnMut(Opened<'_>)) -> Drained {
         let mut drained = Drained::default();
-        loop {
+        while drained.opens + drained.lost < opens_max {
             match rustix::io::read(&self.descriptor, &mut self.buffer) {
-                Ok(0) | Err(Errno::AGAIN) => return drained,
+                Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(bytes) => parse(&self.buffer[..bytes], &mut drained, &mut each),
                 Err(Errno::INTR) => {}
-                // An event that can't be delivered is lost.
-                Err(_) => {
-                    drained.has_overflowed = true;
-                    return drained;
-                }
+                // Root can't open it, or it is gone.
+                Err(_) => drained.lost += 1,
             }
         }
+        drained
     }
 }
 
@@ -119,10 +152,13 @@ fn parse(mut bytes: &[u8], drained: &mut Drained, each: &mut impl FnMut(Opened<'
             continue;
         }
         let pid = number(event, 20, i32::from_ne_bytes).unwrap_or_default();
+        let descriptor = number(event, 16, i32::from_ne_bytes).filter(|number| *number >= 0);
+        // SAFETY: the kernel made the descriptor for this event, and each event is parsed once.
+        let descriptor = descriptor.map(|number| unsafe { OwnedFd::from_raw_fd(number) });
         let metadata_bytes = number(event, 6, u16::from_ne_bytes).map_or(METADATA_BYTES, usize::from);
         let handle = event.get(metadata_bytes + HANDLE_OFFSET..).unwrap_or_default();
         drained.opens += 1;
-        each(Opened { pid, handle });
+        each(Opened { pid, handle, descriptor });
     }
 }
 
@@ -139,8 +175,19 @@ fn number<const N: usize, T>(bytes: &[u8], at: usize, read: fn([u8; N]) -> T) ->
 
 impl Opened<'_> {
     /// Returns the present path of the file's directory, or of the directory that was opened. `mount` is a directory of
-    /// its file system. No file is opened, and nothing is asked that the kernel does not know.
-    pub fn directory(&self, mount: &File) -> Option<PathBuf> {
+    /// its file system, which identities need. No file is opened, and nothing is asked that the kernel does not know.
+    pub fn directory(&self, mount: Option<&File>) -> Option<PathBuf> {
+        let resolved = if self.descriptor.is_none() { Some(self.resolve(mount?)?) } else { None };
+        let opened = self.descriptor.as_ref().or(resolved.as_ref())?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let mode = statx(opened, c"", flags, StatxFlags::TYPE).ok()?.stx_mode;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+        let is_directory = FileType::from_raw_mode(mode.into()) == FileType::Directory;
+        if is_directory { Some(path) } else { path.parent().map(Path::to_owned) }
+    }
+
+    /// Returns a descriptor of the file with this handle.
+    fn resolve(&self, mount: &File) -> Option<OwnedFd> {
         let bytes = HANDLE_HEAD_BYTES + number(self.handle, 0, u32::from_ne_bytes)? as usize;
         let handle = self.handle.get(..bytes).filter(|_| bytes <= HANDLE_BYTES_MAX)?;
         // The kernel's structure is aligned like its numbers.
@@ -162,12 +209,7 @@ impl Opened<'_> {
             return None;
         }
         // SAFETY: the call above made the descriptor, and nothing else has it.
-        let opened = unsafe { OwnedFd::from_raw_fd(opened) };
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let mode = statx(&opened, c"", flags, StatxFlags::TYPE).ok()?.stx_mode;
-        let path = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
-        let is_directory = FileType::from_raw_mode(mode.into()) == FileType::Directory;
-        if is_directory { Some(path) } else { path.parent().map(Path::to_owned) }
+        Some(unsafe { OwnedFd::from_raw_fd(opened) })
     }
 }
 
@@ -193,10 +235,10 @@ mod tests {
     #[test]
     fn events_are_read_one_by_one() {
         let bytes = [event(libc::FAN_OPEN, 12, &[1; 8]), event(libc::FAN_OPEN, 13, &[2; 12])].concat();
-        let expected = Drained { opens: 2, has_overflowed: false };
+        let expected = Drained { opens: 2, ..Drained::default() };
         assert_eq!(parsed(&bytes), (expected, vec![(12, 16), (13, 20)]));
         let bytes = [event(libc::FAN_Q_OVERFLOW, 0, &[]), event(libc::FAN_OPEN, 13, &[])].concat();
-        assert_eq!(parsed(&bytes), (Drained { opens: 1, has_overflowed: true }, vec![(13, 8)]));
+        assert_eq!(parsed(&bytes), (Drained { opens: 1, lost: 0, has_overflowed: true }, vec![(13, 8)]));
     }
 
     #[test]

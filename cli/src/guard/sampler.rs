@@ -14,13 +14,17 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::io::Errno;
 
-use super::fanotify::{Drained, Group, Opened};
+use super::fanotify::{Group, Naming, Opened};
 use super::jobs::Process;
 use super::judge::Sample;
 use super::mounts::{Mounted, device_at};
 
 /// A sample begins in each.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The same after a sample with few opens.
+const PERIOD_QUIET: Duration = Duration::from_secs(2);
+/// So many are few.
+const OPENS_QUIET: u64 = 10;
 /// The longest time of a sample.
 const TIME_MAX: Duration = Duration::from_millis(100);
 /// The shortest.
@@ -37,6 +41,10 @@ const PROMPT_SAMPLES: u32 = 10;
 const OPENS_WANTED_MAX: u64 = 2000;
 /// A sample with so many ends at the next reading.
 const OPENS_MAX: u64 = 4 * OPENS_WANTED_MAX;
+/// Notifications that are read in a sample if the kernel opens the file for each.
+const DESCRIPTORS_MAX: u64 = 50;
+/// The kernel's limit of a queue.
+const QUEUED_MAX: u64 = 16_384;
 /// Processes that are examined for the first time in a sample.
 const EXAMINED_MAX: usize = 100;
 /// Processes that are remembered.
@@ -72,7 +80,7 @@ pub enum Failure {
 /// There can't be another thread.
 pub fn start(mounted: Arc<Mounted>, mut report: impl FnMut(Report) -> bool + Send + 'static) -> io::Result<()> {
     let run = move || {
-        let failure = match Group::new() {
+        let failure = match Group::new(Naming::Identity) {
             Ok(group) => Sampler::new(Arc::clone(&mounted), group).run(&mut report),
             Err(error) => Some(Failure::Refused(refusal_of_group(&error))),
         };
@@ -102,18 +110,14 @@ fn refusal_of_group(error: &io::Error) -> String {
 }
 
 /// Returns cause and next step of a mark that can't be made.
-fn refusal_of_mark(mounted: &Mounted, error: &io::Error) -> String {
-    let kind = &mounted.kind;
+fn refusal_of_mark(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::PERM) => {
             "opens on whole file systems are reported to processes with CAP_SYS_ADMIN alone: run `headwater guard` as \
              root, or by headwater-guard.service"
                 .into()
         }
-        Some(Errno::NODEV | Errno::XDEV | Errno::OPNOTSUPP) => format!(
-            "files of this {kind} file system have no identities that this kernel reports: Linux 6.8 and newer report \
-             those of FUSE"
-        ),
+        Some(Errno::INVAL) => "this kernel watches no whole file systems: Linux 4.20 and newer do".into(),
         _ => format!("the kernel does not report its opens: {error}"),
     }
 }
@@ -131,6 +135,8 @@ struct Sampler {
     group: Group,
     /// The time of the next sample.
     time: Duration,
+    /// Whether the last sample had few opens.
+    is_quiet: bool,
     known: HashMap<i32, (Instant, Known)>,
     /// Further samples whose processes are examined at once.
     prompt: u32,
@@ -147,7 +153,7 @@ impl Sampler {
         // Any seed does.
         let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::NONBLOCK);
         let (known, random) = (HashMap::new(), u64::from_ne_bytes(seed) | 1);
-        Sampler { mounted, group, time: TIME_MAX, known, prompt: 0, opens_since: 0, own_pid, random }
+        Sampler { mounted, group, time: TIME_MIN, is_quiet: false, known, prompt: 0, opens_since: 0, own_pid, random }
     }
 
     /// Samples until `report` returns false. Returns why it can't go on, if it can't.
@@ -169,7 +175,8 @@ impl Sampler {
                 return None;
             }
             is_ready = true;
-            thread::sleep(PERIOD.saturating_sub(began.elapsed()));
+            let period = if self.is_quiet { PERIOD_QUIET } else { PERIOD };
+            thread::sleep(period.saturating_sub(began.elapsed()));
         }
     }
 
@@ -187,10 +194,7 @@ impl Sampler {
         if device_at(&self.mounted.point).as_ref() != Some(&self.mounted.device) {
             return Err(Failure::Gone);
         }
-        self.group.mark(&self.mounted.point).map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NOTDIR) => Failure::Gone,
-            _ => Failure::Refused(refusal_of_mark(&self.mounted, &error)),
-        })?;
+        self.mark()?;
         let began = Instant::now();
         let mut taken = Taken::default();
         let is_prompt = self.prompt > 0;
@@ -210,7 +214,9 @@ impl Sampler {
         self.group.unmark();
         let time = began.elapsed();
         self.read(&mut taken);
+        self.leave(&mut taken)?;
         self.time = next_time(time, taken.all);
+        self.is_quiet = taken.all < OPENS_QUIET;
         self.forget();
         if is_prompt {
             self.prompt -= 1;
@@ -231,11 +237,48 @@ impl Sampler {
         })
     }
 
+    /// Has opens reported from now on, by identities of files if they have any.
+    fn mark(&mut self) -> Result<(), Failure> {
+        let without_identity = [Errno::NODEV, Errno::XDEV, Errno::OPNOTSUPP];
+        let mut marked = self.group.mark(&self.mounted.point);
+        let errno = marked.as_ref().err().and_then(Errno::from_io_error);
+        if errno.is_some_and(|errno| without_identity.contains(&errno)) && self.group.naming() == Naming::Identity {
+            marked = Group::new(Naming::Descriptor).and_then(|group| {
+                self.group = group;
+                self.group.mark(&self.mounted.point)
+            });
+        }
+        marked.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Failure::Gone,
+            _ => Failure::Refused(refusal_of_mark(&error)),
+        })
+    }
+
+    /// Counts notifications with descriptors that are not read, and discards them.
+    fn leave(&mut self, taken: &mut Taken) -> Result<(), Failure> {
+        if self.group.naming() == Naming::Identity {
+            return Ok(());
+        }
+        let left = self.group.queued();
+        taken.all += left;
+        taken.unexamined += left;
+        taken.has_overflowed |= left >= QUEUED_MAX - DESCRIPTORS_MAX;
+        if left > 0 {
+            // The kernel opens no file for the old one's queue.
+            let fresh = Group::new(Naming::Descriptor);
+            self.group = fresh.map_err(|error| Failure::Refused(refusal_of_group(&error)))?;
+        }
+        Ok(())
+    }
+
     /// Reads the queue, and attributes what is there to processes.
     fn read(&mut self, taken: &mut Taken) {
         let Sampler { group, known, opens_since, own_pid, mounted, .. } = self;
         let mut directory = None;
-        let drained: Drained = group.drain(|opened| {
+        let is_by_identity = group.naming() == Naming::Identity;
+        let opens_max = if is_by_identity { u64::MAX } else { DESCRIPTORS_MAX.saturating_sub(taken.all) };
+        let every = if is_by_identity { DIRECTORY_EVERY } else { 1 };
+        let drained = group.drain(opens_max, |opened| {
             if opened.pid == *own_pid {
                 return;
             }
@@ -262,13 +305,16 @@ impl Sampler {
             }
             taken.opens.entry(opened.pid).or_insert((process, 0)).1 += 1;
             *opens_since += 1;
-            if *opens_since >= DIRECTORY_EVERY {
+            if *opens_since >= every {
                 *opens_since = 0;
                 // It is closed at the end, so that it does not keep the file system mounted.
-                let directory = directory.get_or_insert_with(|| File::open(&mounted.point).ok());
-                taken.directories.extend(directory.as_ref().and_then(|at| directory_of(&opened, at, mounted)));
+                let open = || File::open(&mounted.point).ok();
+                let at = if is_by_identity { directory.get_or_insert_with(open).as_ref() } else { None };
+                taken.directories.extend(directory_of(&opened, at, mounted));
             }
         });
+        taken.all += drained.lost;
+        taken.unexamined += drained.lost;
         taken.has_overflowed |= drained.has_overflowed;
     }
 
@@ -291,7 +337,7 @@ struct Taken {
 }
 
 /// Returns the directory of an opened file, if it can be seen at the mount point.
-fn directory_of(opened: &Opened<'_>, at: &File, mounted: &Mounted) -> Option<(i32, PathBuf)> {
+fn directory_of(opened: &Opened<'_>, at: Option<&File>, mounted: &Mounted) -> Option<(i32, PathBuf)> {
     let directory = opened.directory(at)?;
     directory.starts_with(&mounted.point).then_some((opened.pid, directory))
 }
@@ -328,7 +374,6 @@ mod tests {
         let text = |errno: Errno| refusal_of_group(&errno.into());
         assert!(text(Errno::PERM).contains("CAP_SYS_ADMIN alone: run"), "{}", text(Errno::PERM));
         assert!(text(Errno::INVAL).contains("Linux 5.1"));
-        let mounted = Mounted { device: "0:1".into(), point: "/sw".into(), kind: "fuse.x".into() };
-        assert!(refusal_of_mark(&mounted, &Errno::NODEV.into()).contains("fuse.x file system"));
+        assert!(refusal_of_mark(&Errno::INVAL.into()).contains("Linux 4.20"));
     }
 }

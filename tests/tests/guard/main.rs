@@ -4,3 +4,4 @@
 
 mod jobs;
 mod refusals;
+mod without_identity;

@@ -80,7 +80,12 @@ pub enum Failure {
 /// There can't be another thread.
 pub fn start(mounted: Arc<Mounted>, mut report: impl FnMut(Report) -> bool + Send + 'static) -> io::Result<()> {
     let run = move || {
-        let failure = match Group::new(Naming::Identity) {
+        // Before Linux 5.1 there are only descriptors.
+        let group = Group::new(Naming::Identity).or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::INVAL) => Group::new(Naming::Descriptor),
+            _ => Err(error),
+        });
+        let failure = match group {
             Ok(group) => Sampler::new(Arc::clone(&mounted), group).run(&mut report),
             Err(error) => Some(Failure::Refused(refusal_of_group(&error))),
         };
@@ -101,7 +106,6 @@ fn refusal_of_group(error: &io::Error) -> String {
                 .into()
         }
         Some(Errno::NOSYS) => "this kernel has no fanotify: it must have CONFIG_FANOTIFY".into(),
-        Some(Errno::INVAL) => "this kernel reports no identities of files: Linux 5.1 does".into(),
         Some(Errno::MFILE) => {
             "the user has too many fanotify groups: raise /proc/sys/fs/fanotify/max_user_groups".into()
         }
@@ -373,7 +377,7 @@ mod tests {
     fn refusals_have_a_cause_and_a_next_step() {
         let text = |errno: Errno| refusal_of_group(&errno.into());
         assert!(text(Errno::PERM).contains("CAP_SYS_ADMIN alone: run"), "{}", text(Errno::PERM));
-        assert!(text(Errno::INVAL).contains("Linux 5.1"));
+        assert!(text(Errno::NOSYS).contains("CONFIG_FANOTIFY"));
         assert!(refusal_of_mark(&Errno::INVAL.into()).contains("Linux 4.20"));
     }
 }

@@ -12,6 +12,7 @@ mod control;
 mod discover;
 mod doctor;
 mod exec;
+mod guard;
 mod help;
 mod installed;
 mod io;
@@ -37,6 +38,8 @@ mod spawn;
 mod status;
 mod summary;
 mod topology;
+mod usage;
+mod users;
 mod via;
 mod warm;
 
@@ -160,6 +163,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Config(options) => commands::config::config(&options),
+        Command::Guard(options) => guard::watch::guard(&options),
         Command::Metrics(options) => commands::metrics::metrics(&options),
         Command::Stats(options) => commands::stats::stats(&options),
         Command::Clear(options) => commands::clear::clear(&options),

@@ -17,6 +17,7 @@ use self::run::{RecordOptions, RunOptions, StartOptions};
 use crate::closures::options::ClosuresOptions;
 use crate::config::options::{CONFIG_HELP, ConfigOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::guard::options::{GUARD_HELP, GuardOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
 use crate::metrics::options::{METRICS_HELP, MetricsOptions};
@@ -160,6 +161,9 @@ pub enum Command {
     /// Print the daemons' statistics as metrics of Prometheus, or serve them over HTTP
     #[command(after_help = METRICS_HELP)]
     Metrics(MetricsOptions),
+    /// Name the jobs of this node that put most operations on shared file systems
+    #[command(after_help = GUARD_HELP)]
+    Guard(GuardOptions),
     /// Discard the nodes' copies of files
     #[command(after_help = CLEAR)]
     Clear(ClearOptions),

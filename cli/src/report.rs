@@ -1,14 +1,17 @@
 //! Prints and writes the summary.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, stderr};
 
 use crate::message::{log, show};
 use crate::options::run::RunOptions;
 use crate::summary::Summary;
+use crate::usage;
 use crate::via::Mechanism;
 
-/// Prints and writes the summary, by the user's options.
-pub fn report(options: &RunOptions, summary: &Summary) {
+/// Prints and writes the summary of this program's run, by the user's options, and logs it, by the site's.
+pub fn report(options: &RunOptions, program: &OsStr, summary: &Summary) {
+    usage::record(program, summary, options.service.verbose);
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
     } else {

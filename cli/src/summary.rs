@@ -216,6 +216,12 @@ impl Summary {
         self.timeline.last_file_ms = times(|report| report.last_file_unix_ms).max_by(f64::total_cmp);
     }
 
+    /// Returns the look-ups of processes, or requests of the kernel, that were no operation on the shared file system.
+    pub fn saved_operations(&self) -> u64 {
+        let asked = self.clients.lookups + self.mount.upcalls;
+        asked.saturating_sub(self.shared_fs.operations + self.mount.from_original + self.clients.fallbacks)
+    }
+
     /// Writes the summary as JSON.
     pub fn write_json(&self, file: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self)? + "\n";

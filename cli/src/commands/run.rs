@@ -163,7 +163,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
         summary.fail(&error);
     }
-    report(options, &summary);
+    report(options, &options.program[0], &summary);
     Ok((summary.exit_status, recorded))
 }
 

@@ -67,6 +67,9 @@ impl DefaultsFile {
             Content::Read(bytes) => {
                 let parsed = file::parse(&bytes, keys, &|name| env::var(name).ok());
                 (read.settings, read.problems) = (parsed.settings, parsed.problems);
+                if owner != Owner::Site {
+                    read.refuse_the_sites(keys);
+                }
             }
             Content::Absent if owner == Owner::Named => {
                 let text = format!("{CONFIG} names it, and it is not there");
@@ -76,6 +79,15 @@ impl DefaultsFile {
             Content::Ignored(why) => read.ignored = Some(why),
         }
         read
+    }
+
+    /// Takes out settings that only the site's file may have.
+    fn refuse_the_sites(&mut self, keys: &Keys) {
+        let is_sites = |setting: &Setting| keys.all.iter().any(|key| key.is_sites && key.name == setting.name);
+        for setting in self.settings.extract_if(.., |setting| is_sites(setting)) {
+            let text = format!("`{}` can't be set in a user's file: {} alone may have it", setting.name, places::SITE);
+            self.problems.push(Problem { line: Some(setting.line), text, is_error: true, variable: None });
+        }
     }
 
     /// Returns the problems as lines for people.

@@ -115,7 +115,12 @@ fn values_of(
             (format!("the key `{named}` is unknown{near}"), None)
         }
     };
-    Err(Problem { line: None, text, is_error: key.is_some(), variable: key.map(|key| key.variable.clone()) })
+    Err(Problem {
+        line: None,
+        text,
+        is_error: key.is_some(),
+        variable: key.map(|key| key.variable.clone()).filter(|name| !name.is_empty()),
+    })
 }
 
 /// Returns a key's values, or what is wanted in their place.

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::help::variables::nearest;
 use crate::options::complaint::wanted;
+use crate::usage;
 
 /// The commands whose options are keys.
 const COMMANDS: [&str; 2] = ["run", "start"];
@@ -35,10 +36,12 @@ pub struct Keys {
 pub struct Key {
     /// Its name, the option's long one.
     pub name: String,
-    /// The option's variable.
+    /// The option's variable; empty if it has none.
     pub variable: String,
     /// How many values it takes.
     pub kind: Kind,
+    /// Whether it is no option's: the site's file alone may have it, and it has no variable.
+    pub is_sites: bool,
     option: Arg,
 }
 
@@ -83,6 +86,7 @@ impl Keys {
                 None => keys.all.push(key),
             }
         }
+        keys.all.push(Key::of_site());
         keys
     }
 
@@ -109,7 +113,13 @@ impl Key {
         let name = option.get_long()?.to_owned();
         let variable = option.get_env()?.to_str()?.to_owned();
         let option = option.clone().env(Resettable::Reset);
-        Some(Key { name, variable, kind, option })
+        Some(Key { name, variable, kind, is_sites: false, option })
+    }
+
+    /// Returns the site's own key.
+    fn of_site() -> Key {
+        let option = Arg::new(usage::KEY).long(usage::KEY).value_parser(usage::parse);
+        Key { name: usage::KEY.into(), variable: String::new(), kind: Kind::One, is_sites: true, option }
     }
 
     /// Returns the option's name in the definition.

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 /// Names another file in place of the user's. If it is empty, no file is read.
 pub const CONFIG: &str = "HEADWATER_CONFIG";
 /// The site's file.
-const SITE: &str = "/etc/headwater/headwater.toml";
+pub const SITE: &str = "/etc/headwater/headwater.toml";
 /// The user's file, from the directory of the user's settings.
 const USER: &str = "headwater/headwater.toml";
 /// Limit of a file's size.

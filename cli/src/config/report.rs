@@ -90,7 +90,8 @@ pub fn json(defaults: &Defaults, variable: &dyn Fn(&str) -> Option<String>) -> V
             Source::File(file, setting) => (file.owner.name(), Some(&file.path), Some(setting.line)),
             Source::BuiltIn => ("default", None, None),
         };
-        json!({"key": row.key.name, "variable": row.key.variable, "group": heading(&row), "value": value, "from": from,
+        let variable = Some(&row.key.variable).filter(|name| !name.is_empty());
+        json!({"key": row.key.name, "variable": variable, "group": heading(&row), "value": value, "from": from,
                "file": path.map(|path| path.display().to_string()), "line": line})
     };
     let file = |file: &DefaultsFile| {

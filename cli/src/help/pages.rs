@@ -47,6 +47,10 @@ const METRICS: &[(&str, &str)] = &[
     ("PREFIX/lib/systemd/system/headwater-metrics.service", "The unit that serves them."),
     ("PREFIX/share/headwater/grafana/headwater.json", "A dashboard for Grafana."),
 ];
+const GUARD: &[(&str, &str)] = &[
+    ("PREFIX/lib/systemd/system/headwater-guard.service", "The unit that runs it on each node."),
+    ("/etc/headwater/guard.conf", "Variables of its options, for the unit."),
+];
 const MOUNT: &[(&str, &str)] = &[
     ("/dev/shm/headwater-UID/", "The user's sessions on this node: sockets and stores. See --store."),
     ("/etc/fuse.conf", "Its line user_allow_other lets ordinary users give --allow-other."),
@@ -77,6 +81,7 @@ const PAGES: &[Page] = &[
     page("config", "docs/operate/defaults.md", CONFIG, &["run", "start"]),
     page("stats", "docs/operate/monitoring.md", LOCAL, &["doctor", "clear"]),
     page("metrics", "docs/operate/monitoring.md", METRICS, &["stats", "join", "serve"]),
+    page("guard", "docs/operate/guard.md", GUARD, &["run", "metrics", "join"]),
     page("clear", "docs/operate/monitoring.md", LOCAL, &["refresh", "stats"]),
     page("refresh", "docs/operate/site-export.md", LOCAL, &["clear", "join"]),
     page("topology", "docs/internals/topology.md", &[], &["plan", "run"]),

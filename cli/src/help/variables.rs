@@ -59,7 +59,7 @@ pub const SET: [Variable; 10] = [
 ];
 
 /// Beginnings of names that Headwater and its tests make as they need them.
-const FAMILIES: [&str; 2] = [crate::launch::CARRIED, "HEADWATER_TEST_"];
+const FAMILIES: [&str; 3] = [crate::launch::CARRIED, "HEADWATER_FINDING_", "HEADWATER_TEST_"];
 /// Names that tests and benchmarks use.
 const TESTS: [&str; 5] = ["HOSTILE_PEERS", "SEED", "STORM_INSIDE", "TRACE", "UPDATE_TRANSCRIPTS"];
 /// Names that module files and package managers give to any package.

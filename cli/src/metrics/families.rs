@@ -26,36 +26,46 @@ pub struct Family {
     /// What it counts.
     pub(super) help: &'static str,
     pub(super) kind: Kind,
-    pub(super) samples: Vec<Sample>,
+    pub samples: Vec<Sample>,
 }
 
 /// What values of a metric mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Numbers that only grow.
     Counter,
+    /// Numbers that fall, too.
     Gauge,
+    /// Numbers of values in ranges.
     Histogram,
 }
 
 /// Labels and a value.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sample {
+pub struct Sample {
+    /// Its labels.
     pub labels: Labels,
+    /// Its value.
     pub value: Value,
 }
 
 /// Names and values of labels.
-pub(super) type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// A value.
 #[derive(Debug, PartialEq)]
-pub(super) enum Value {
+pub enum Value {
+    /// Of a counter.
     Count(u64),
+    /// Of a gauge.
     Level(f64),
     /// Answers by their time in seconds: upper bounds, and how many lie below each and above the one before.
     Histogram {
+        /// The sum of all.
         sum: f64,
+        /// How many there are.
         count: u64,
+        /// Bounds and numbers.
         buckets: Vec<(f64, u64)>,
     },
 }
@@ -103,7 +113,8 @@ pub(super) fn of_sessions(sessions: &[Session]) -> Vec<Family> {
     families
 }
 
-fn family(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) -> Family {
+/// Makes a metric.
+pub fn family(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) -> Family {
     Family { name, help, kind, samples }
 }
 

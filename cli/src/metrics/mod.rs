@@ -1,7 +1,7 @@
 //! The statistics of this node's daemons as metrics of Prometheus, printed or served over HTTP.
 
 mod collect;
-mod families;
+pub mod families;
 pub mod http;
 mod numbers;
 pub mod options;

@@ -36,16 +36,23 @@ pub struct MetricsOptions {
 
 /// Reads an address, a port, or both.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    parse_address_with(text, PORT_DEFAULT)
+}
+
+/// The same, with another default of the port.
+pub fn parse_address_with(text: &str, port_default: u16) -> Result<SocketAddr, String> {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let text = text.trim();
     if text == LISTEN_DEFAULT {
-        return Ok(SocketAddr::new(local, PORT_DEFAULT));
+        return Ok(SocketAddr::new(local, port_default));
     }
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     let address = text.parse::<SocketAddr>().ok();
-    let address = address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, PORT_DEFAULT)));
+    let address = address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, port_default)));
     let address = address.or_else(|| Some(SocketAddr::new(local, port.parse().ok()?)));
-    address.ok_or_else(|| "write an address such as 127.0.0.1:7448, [::1]:7448, 10.1.2.3 or 7448".into())
+    address.ok_or_else(|| {
+        format!("write an address such as 127.0.0.1:{port_default}, [::1]:{port_default}, 10.1.2.3 or {port_default}")
+    })
 }
 
 #[cfg(test)]

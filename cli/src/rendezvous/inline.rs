@@ -4,6 +4,7 @@
 //! serve. The front end ends when its standard input ends or has any input, so it ends with its owner.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Sender, channel};
@@ -31,6 +32,7 @@ use crate::session::events::Event;
 use crate::session::opened::Opened;
 use crate::session::signals;
 use crate::summary::Start;
+use crate::usage;
 use crate::via::Via;
 
 /// Stands for the program if that is not found on this machine.
@@ -89,8 +91,10 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     }
     front.end();
     watch.collect_reports(&events, start);
+    let summary = watch.summary(&job.service, "each node chooses", start);
+    usage::record(options.program.first().map_or(OsStr::new(ANY_PROGRAM), OsString::as_os_str), &summary, is_verbose);
     if is_verbose {
-        show(io::stderr(), watch.summary(&job.service, "each node chooses", start));
+        show(io::stderr(), summary);
     }
     Ok(0)
 }

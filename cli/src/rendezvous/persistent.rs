@@ -1,6 +1,7 @@
 //! Persistent sessions: the background process with the front end, which `headwater start` begins.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -19,9 +20,13 @@ use crate::session::events::Event;
 use crate::session::opened::Opened;
 use crate::session::signals;
 use crate::summary::Start;
+use crate::usage;
 
 /// Prefix of the process's standard output if it fails; the reason follows.
 pub const FAILED: &str = "failed: ";
+
+/// Stands for the program of a session that was made without one.
+const ANY_PROGRAM: &str = "sh";
 
 /// Runs the front end of a session until the session ends.
 pub fn run_session(options: &StartOptions) -> Result<u8> {
@@ -52,7 +57,9 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     drop(file);
     front.end();
     watch.collect_reports(&events, start);
-    front.close(watch.summary(&job.service, "a session of several launches", start).to_string());
+    let summary = watch.summary(&job.service, "a session of several launches", start);
+    usage::record(options.program.first().map_or(OsStr::new(ANY_PROGRAM), OsString::as_os_str), &summary, false);
+    front.close(summary.to_string());
     Ok(0)
 }
 
@@ -84,8 +91,7 @@ pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(Nod
 fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     let opened = Opened::default();
     let names = match &options.program[..] {
-        // A shell stands for any program.
-        [] => vec!["sh".into()],
+        [] => vec![ANY_PROGRAM.into()],
         command => {
             find(command, options.marker.as_deref())?.map_or_else(|| command[..1].to_vec(), |found| programs(&found))
         }

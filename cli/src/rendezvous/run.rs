@@ -67,7 +67,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     if !is_served && !io.is_wanted() {
         summary.exit_status = run_command(&plain_command(options))?;
         summary.timeline.program_exit_ms = Some(start.elapsed_ms());
-        report(options, &summary);
+        report(options, &first_program(options, found), &summary);
         return Ok(summary.exit_status);
     }
     let (sender, events) = channel();
@@ -91,7 +91,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
             let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
             summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
             summary.timeline.program_exit_ms = Some(start.elapsed_ms());
-            report(options, &summary);
+            report(options, &first_program(options, found), &summary);
             return Ok(summary.exit_status);
         }
     };
@@ -110,8 +110,13 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     if let Err(error) = ahead.settle(&summary, &recorded) {
         summary.fail(&error);
     }
-    report(options, &summary);
+    report(options, &first_program(options, found), &summary);
     Ok(summary.exit_status)
+}
+
+/// Returns the name of the first program that the launcher starts, or of the launcher.
+fn first_program(options: &RunOptions, found: &Prepared) -> OsString {
+    programs(found).into_iter().next().unwrap_or_else(|| options.program[0].clone())
 }
 
 /// Returns whether nodes serve the program, and why. Each node chooses its mechanism itself.

@@ -6,8 +6,12 @@ use headwater_tests::harness::{has_program, headwater_binary, nodes, skipped};
 
 /// The units, and the most exposed that `systemd-analyze security` may call each: from 0 to 10, times 10. The mount of
 /// `headwater-join` must be seen by all processes, and half of the points are for what needs a mount namespace.
-const UNITS: [(&str, u32); 3] =
-    [("headwater-serve.service", 29), ("headwater-join.service", 38), ("headwater-metrics.service", 29)];
+const UNITS: [(&str, u32); 4] = [
+    ("headwater-serve.service", 29),
+    ("headwater-join.service", 38),
+    ("headwater-metrics.service", 29),
+    ("headwater-guard.service", 29),
+];
 
 #[test]
 fn systemd_understands_the_units() {

@@ -13,6 +13,8 @@ const WHOLE_FILES: &[&str] = &[];
 
 /// Rust files that may contain `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
+    // Notifications of opens, and their descriptors.
+    "cli/src/guard/fanotify.rs",
     // Memory whose protection is changed, to measure the cost.
     "cli/src/io/measure.rs",
     // `unshare` is unsafe for the sake of one flag, which is not used.

@@ -17,16 +17,11 @@ use serde::Serialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::places::{self, Content, Owner};
+use crate::config::usage_log::{KEY, parse};
 use crate::message::log;
 use crate::summary::Summary;
 use crate::users;
 
-/// The key in the site's file.
-pub const KEY: &str = "usage-log";
-/// The value that stands for the system's log.
-const SYSLOG: &str = "syslog";
-/// The socket of the system's log.
-const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility `user`, severity `info` (RFC 3164, section 4.1.1).
 const PRIORITY: u8 = (1 << 3) | 6;
 /// How long writing may take, as to a file server that does not answer.
@@ -51,15 +46,6 @@ struct Entry<'a> {
     mechanism: &'a str,
     duration_ms: Option<f64>,
     version: &'static str,
-}
-
-/// Parses a value of the key.
-pub fn parse(text: &str) -> Result<PathBuf, String> {
-    match text {
-        SYSLOG => Ok(SYSLOG_SOCKET.into()),
-        path if path.starts_with('/') => Ok(path.into()),
-        _ => Err(format!("write {SYSLOG}, or the absolute path of a file or socket")),
-    }
 }
 
 /// Logs a session that has ended, if the site wants that. A failure is reported only if `verbose`.
@@ -136,13 +122,6 @@ mod tests {
 
     fn text(summary: &Summary) -> String {
         line(OsStr::new("/sw/bin/app with\nname"), summary)
-    }
-
-    #[test]
-    fn values_name_a_destination() {
-        assert_eq!(parse("syslog").unwrap(), Path::new("/dev/log"));
-        assert_eq!(parse("/var/log/u.jsonl").unwrap(), Path::new("/var/log/u.jsonl"));
-        assert!(parse("file").unwrap_err().starts_with("write syslog, or"));
     }
 
     #[test]

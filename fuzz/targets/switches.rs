@@ -13,6 +13,7 @@ use libfuzzer_sys::fuzz_target;
 mod config {
     pub mod file;
     pub mod keys;
+    pub mod usage_log;
 }
 #[allow(dead_code, reason = "no command line is parsed here")]
 #[path = "../../cli/src/options"]
@@ -52,7 +53,10 @@ fn check_defaults(text: &str) {
     let lines = text.split('\n').count();
     assert!(parsed.problems.iter().all(|problem| problem.line.is_none_or(|line| (1..=lines).contains(&line))));
     assert!(parsed.problems.iter().all(|problem| !problem.text.contains(char::is_control)));
-    let settings: Vec<_> = parsed.settings.iter().filter(|setting| !setting.values.is_empty()).collect();
+    // The site's own key is no option's.
+    let is_option = |name: &str| name != config::usage_log::KEY;
+    let settings = parsed.settings.iter().filter(|setting| !setting.values.is_empty() && is_option(&setting.name));
+    let settings: Vec<_> = settings.collect();
     let filled = definition().mut_subcommand("run", |run| {
         run.mut_args(|option| match settings.iter().find(|setting| Some(&*setting.name) == option.get_long()) {
             Some(setting) => option.default_values(setting.defaults()),

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use clap::builder::Resettable;
 use clap::{Arg, ArgAction, Command};
 
+use super::usage_log;
 use crate::help::variables::nearest;
 use crate::options::complaint::wanted;
-use crate::usage;
 
 /// The commands whose options are keys.
 const COMMANDS: [&str; 2] = ["run", "start"];
@@ -118,8 +118,8 @@ impl Key {
 
     /// Returns the site's own key.
     fn of_site() -> Key {
-        let option = Arg::new(usage::KEY).long(usage::KEY).value_parser(usage::parse);
-        Key { name: usage::KEY.into(), variable: String::new(), kind: Kind::One, is_sites: true, option }
+        let option = Arg::new(usage_log::KEY).long(usage_log::KEY).value_parser(usage_log::parse);
+        Key { name: usage_log::KEY.into(), variable: String::new(), kind: Kind::One, is_sites: true, option }
     }
 
     /// Returns the option's name in the definition.

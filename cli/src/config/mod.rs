@@ -9,3 +9,4 @@ pub mod keys;
 pub mod options;
 pub mod places;
 pub mod report;
+pub mod usage_log;

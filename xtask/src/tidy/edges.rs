@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-launch", &[]),
     ("headwater-cluster", &[]),
     ("headwater-figures", &[]),
+    ("headwater-report", &["headwater-figures"]),
     ("xtask", &["headwater-cluster", "headwater-figures"]),
     (
         "headwater",
@@ -54,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-fuse",
             "headwater-launch",
             "headwater-model",
+            "headwater-report",
             "headwater-store",
             "headwater-overlay",
             "headwater-daemon",

@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-cluster", &[]),
     ("headwater-figures", &[]),
     ("headwater-report", &["headwater-figures"]),
+    ("headwater-tracer", &["headwater-closure"]),
     ("xtask", &["headwater-cluster", "headwater-figures"]),
     (
         "headwater",
@@ -60,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-overlay",
             "headwater-daemon",
             "headwater-supervisor",
+            "headwater-tracer",
         ],
     ),
 ];

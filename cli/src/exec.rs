@@ -230,6 +230,11 @@ fn try_all(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString], environme
     failure.into()
 }
 
+/// Executes a program as `execvp` does, in this process's environment; returns the reason of the failure.
+pub fn plain(name: &OsStr, arguments: &[OsString]) -> io::Error {
+    Command::new(name).args(arguments).exec()
+}
+
 /// Executes one file, by its copy if there is one; returns the reason of the failure.
 fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> io::Error {
     match shim::resolve(file, name, arguments) {

@@ -104,7 +104,7 @@ pub fn sums<'a>(calls: impl Iterator<Item = &'a headwater_closure::recorded::Cal
     let mut sums = Calls::default();
     for call in calls {
         sums.count += 1;
-        sums.length_ns += call.length_ns;
+        sums.length_ns = sums.length_ns.saturating_add(call.length_ns);
         if call.errno != 0 {
             sums.failed += 1;
             sums.failed_ns += call.length_ns;

@@ -63,7 +63,7 @@ pub fn modules(image: &Image) -> Vec<Module> {
     }
     // The last one lasts until its own calls end; then the program's own code follows.
     if let Some(module) = modules.last_mut() {
-        let ends = image.calls[module.first..].iter().take(8).map(|call| call.at_ns + call.length_ns);
+        let ends = image.calls[module.first..].iter().take(8).map(|call| call.end_ns());
         module.end_ns = ends.max().unwrap_or(module.start_ns);
     }
     modules

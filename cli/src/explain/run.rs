@@ -161,7 +161,7 @@ impl Image {
             // The loader's calls are the first ones: on libraries and on its own files.
             let own = self.calls.iter().take_while(|call| is_library(&call.path) || is_of_loader(&call.path));
             let last = own.filter(|call| call.kind == CallKind::Load).last();
-            self.loaded_ns = last.map(|call| call.at_ns + call.length_ns);
+            self.loaded_ns = last.map(|call| call.end_ns());
         }
         let loads = self.calls.iter().any(|call| call.kind == CallKind::Load);
         if !loads {
@@ -187,7 +187,7 @@ fn moment(event: &Event) -> u64 {
     match event {
         Event::Begin { at_ns, .. } | Event::Image { at_ns, .. } | Event::Loaded { at_ns, .. } => *at_ns,
         Event::End { at_ns, .. } => *at_ns,
-        Event::Call(call) => call.at_ns + call.length_ns,
+        Event::Call(call) => call.end_ns(),
         Event::Command { .. } | Event::Variable { .. } | Event::Used { .. } => 0,
     }
 }

@@ -11,7 +11,6 @@ use headwater_closure::recorded::{Call, CallKind};
 use headwater_figures::text::{grouped, nanoseconds};
 use headwater_report::page::printable;
 use headwater_report::start::{Search, SearchKind};
-use rustix::io::Errno;
 
 use super::imports::Module;
 use super::run::{Image, Run, is_library, is_of_loader};
@@ -173,9 +172,9 @@ impl Paths {
 
     /// Returns the entry to which a call belongs, if it searches for something.
     fn attribute(&self, call: &Call) -> Option<(Entry, Outcome)> {
-        let outcome = match Errno::from_raw_os_error(call.errno as i32) {
-            _ if call.errno == 0 => Outcome::Found,
-            Errno::NOENT | Errno::NOTDIR | Errno::ACCESS => Outcome::Fruitless,
+        let outcome = match i32::try_from(call.errno).unwrap_or(i32::MAX) {
+            0 => Outcome::Found,
+            libc::ENOENT | libc::ENOTDIR | libc::EACCES => Outcome::Fruitless,
             _ => return None,
         };
         let is_search = matches!(call.kind, CallKind::Open | CallKind::Stat | CallKind::Execute);

@@ -112,7 +112,7 @@ impl Computing {
 
     /// Adds the time from a process's last call to this one.
     fn until(&mut self, call: &Call) {
-        let end_ns = call.at_ns + call.length_ns;
+        let end_ns = call.end_ns();
         let before_ns = self.last_ns.insert(call.process, end_ns).unwrap_or(call.at_ns);
         let pause_ns = call.at_ns.saturating_sub(before_ns);
         let children = self.children.get(&call.process).map_or(&[][..], Vec::as_slice);

@@ -131,6 +131,13 @@ pub enum Event {
     },
 }
 
+impl Call {
+    /// Returns when it ended.
+    pub fn end_ns(&self) -> u64 {
+        self.at_ns.saturating_add(self.length_ns)
+    }
+}
+
 impl Event {
     /// Returns whether a line of this kind is an event.
     pub fn is_event(line: &str) -> bool {

@@ -61,7 +61,7 @@ impl Start {
         ordered.sort_by_key(|file| file.start_ns);
         for file in ordered {
             let detail = format!("{} calls by {} processes", grouped(file.calls), grouped(file.processes));
-            files.row(&file.path).bar(file.start_ns, file.start_ns + file.length_ns, first, detail);
+            files.row(&file.path).bar(file.start_ns, file.start_ns.saturating_add(file.length_ns), first, detail);
         }
         Section::new("Time-line").timeline(line).timeline(files)
     }

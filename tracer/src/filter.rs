@@ -55,15 +55,13 @@ fn program() -> Vec<sock_filter> {
         program.extend([jump(BPF_JEQ, number as u32, 0, 1), trace]);
     }
     let condition = |number: c_long, argument: u32, test: sock_filter| {
-        // If the test is true, the call goes on.
+        // The test jumps to the call that goes on, or to the one that stops.
         [jump(BPF_JEQ, number as u32, 0, 4), load(ARGUMENTS + 8 * argument), test, trace, allow]
     };
     program.extend(condition(libc::SYS_mmap, 4, jump(BPF_JEQ, NO_FILE, 1, 0)));
     program.extend(condition(libc::SYS_newfstatat, 3, jump(BPF_JSET, libc::AT_EMPTY_PATH as u32, 1, 0)));
     program.extend(condition(libc::SYS_statx, 2, jump(BPF_JSET, libc::AT_EMPTY_PATH as u32, 1, 0)));
     program.extend(condition(libc::SYS_prlimit64, 1, jump(BPF_JEQ, libc::RLIMIT_STACK, 0, 1)));
-    let last = program.len() - 2;
-    program.swap(last, last + 1);
     program.push(allow);
     program
 }

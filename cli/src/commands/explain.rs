@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use headwater_closure::program;
 use headwater_closure::recorded::{Event, Record, is_closure, write_record};
 use headwater_tracer::{Message, Options};
@@ -22,8 +23,9 @@ use crate::via::Via;
 pub fn explain(options: &ExplainOptions) -> Result<u8> {
     ensure!(
         options.via == Via::Off,
-        "only --via off can be explained: the tracer does not follow a program into a session. `headwater run --summary` \
-         shows what a session does"
+        "--via {} can't be explained directly: run `headwater record --via namespace -o FILE -- PROGRAM`, then `headwater \
+         explain --record FILE`",
+        options.via.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     );
     if let Some(file) = options.record.as_deref().or_else(|| described_by(&options.program)) {
         return explain_file(options, file).map(|()| 0);
@@ -38,7 +40,8 @@ pub fn explain(options: &ExplainOptions) -> Result<u8> {
     }
     let traced = trace(options);
     let (status, events, notes) = traced?;
-    if !events.is_empty() {
+    // Of a program that ran untraced only its end is known.
+    if events.iter().any(|event| matches!(event, Event::Call(_))) {
         // The program has run, so its status counts.
         if let Err(error) = report(
             options,

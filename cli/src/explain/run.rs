@@ -159,7 +159,11 @@ impl Image {
         self.calls.sort_by_key(|call| call.at_ns);
         if self.loaded_ns.is_none() {
             // The loader's calls are the first ones: on libraries and on its own files.
-            let own = self.calls.iter().take_while(|call| is_library(&call.path) || is_of_loader(&call.path));
+            let is_own = |call: &&Call| {
+                let checks = matches!(call.kind, CallKind::Stat | CallKind::Execute);
+                checks || is_library(&call.path) || is_of_loader(&call.path)
+            };
+            let own = self.calls.iter().take_while(is_own);
             let last = own.filter(|call| call.kind == CallKind::Load).last();
             self.loaded_ns = last.map(|call| call.end_ns());
         }

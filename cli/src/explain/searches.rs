@@ -50,6 +50,8 @@ struct Counts {
     fruitless: u64,
     fruitless_ns: u64,
     found: u64,
+    /// Fruitless look-ups in the directory itself, rather than in one of its variants for a processor.
+    own: u64,
 }
 
 /// Returns the directories that are searched, those with most fruitless look-ups first.
@@ -63,10 +65,12 @@ pub fn searches(run: &Run, modules: &[Vec<Module>]) -> Vec<Search> {
                 paths.learn(&call.path, &mut objects);
             }
             let Some((entry, outcome)) = paths.attribute(call) else { continue };
+            let entry_directory = entry.directory.clone();
             let counts = entries.entry(entry).or_default();
             match outcome {
                 Outcome::Fruitless => {
                     counts.fruitless += 1;
+                    counts.own += u64::from(call.path.parent() == Some(&entry_directory));
                     counts.fruitless_ns += call.length_ns;
                 }
                 Outcome::Found => counts.found += 1,
@@ -102,7 +106,7 @@ enum Outcome {
 
 impl Entry {
     fn search(self, counts: Counts) -> Search {
-        let Counts { fruitless, fruitless_ns, found } = counts;
+        let Counts { fruitless, fruitless_ns, found, own } = counts;
         let directory = printable(self.directory.as_os_str().as_bytes());
         let object = self.object.map(|object| printable(object.as_os_str().as_bytes()));
         let (count, time) = (grouped(fruitless), nanoseconds(fruitless_ns));
@@ -116,10 +120,11 @@ impl Entry {
             _ => None,
         };
         let ups = if fruitless == 1 { "look-up fails" } else { "look-ups fail" };
-        let advice = from.filter(|_| fruitless > 0).and_then(|from| match found {
+        let is_worth = fruitless > 0 && (self.kind != SearchKind::Path || fruitless >= FRUITLESS_MIN);
+        let advice = from.filter(|_| is_worth).and_then(|from| match found {
             0 => Some(format!("remove {directory} from {from}: {count} {ups} there, none succeeds ({time})")),
-            _ if fruitless >= FRUITLESS_MIN && fruitless >= RATIO_MIN * found => {
-                let found = grouped(found);
+            _ if own >= FRUITLESS_MIN && own >= RATIO_MIN * found => {
+                let (count, found) = (grouped(own), grouped(found));
                 Some(format!("move {directory} to the end of {from}: {count} {ups} there, {found} succeed ({time})"))
             }
             _ => None,
@@ -193,11 +198,16 @@ impl Paths {
                 _ => Some((entry(kind.0, &kind.1), Outcome::Fruitless)),
             };
         }
-        if is_library(&call.path) || self.ld_library_path.contains(&call.path) {
-            return Some((self.loaders(call), outcome));
-        }
         if is_of_loader(&call.path) {
             return Some((entry(SearchKind::Loader, directory), outcome));
+        }
+        let checked = base(&call.path);
+        if call.kind == CallKind::Stat && self.is_of_loader(&checked) {
+            // The loader checks whether a directory is there, after it has found nothing in it.
+            return Some((self.loaders(&checked), Outcome::Fruitless));
+        }
+        if is_library(&call.path) {
+            return Some((self.loaders(&base(directory)), outcome));
         }
         let names_program = call.kind == CallKind::Execute || call.kind == CallKind::Stat;
         if names_program && self.path.iter().any(|path| path == directory) {
@@ -210,16 +220,15 @@ impl Paths {
         Some((entry(if is_locale { SearchKind::Locale } else { SearchKind::Other }, directory), outcome))
     }
 
-    /// Returns the entry in which the loader searches for a library.
-    fn loaders(&self, call: &Call) -> Entry {
-        let mut directory = call.path.parent().unwrap_or(&call.path);
-        if self.ld_library_path.contains(&call.path) {
-            directory = &call.path;
-        }
-        while directory.file_name().is_some_and(|name| HWCAPS.iter().any(|hwcap| name == *hwcap)) {
-            directory = directory.parent().unwrap_or(directory);
-        }
-        let plain: PathBuf = normal(directory);
+    /// Returns whether a variable or an object names a directory for the loader.
+    fn is_of_loader(&self, directory: &Path) -> bool {
+        self.ld_library_path.iter().any(|named| named == directory)
+            || self.of_objects.iter().any(|(named, _, _)| named == directory)
+    }
+
+    /// Returns the entry of a directory in which the loader searches for a library.
+    fn loaders(&self, directory: &Path) -> Entry {
+        let plain = directory.to_owned();
         let of_object = self.of_objects.iter().find(|(named, _, _)| *named == plain);
         let (kind, object) = match of_object {
             Some((_, kind @ SearchKind::Rpath, object)) => (*kind, Some(object.clone())),
@@ -248,6 +257,14 @@ impl Paths {
             .map(|entry| (SearchKind::SysPath, entry))
             .or_else(|| is_zip.then(|| (SearchKind::SysPath, path.to_owned())))
     }
+}
+
+/// Returns the directory of which a directory is a variant for a processor; itself if it is none.
+fn base(mut directory: &Path) -> PathBuf {
+    while directory.file_name().is_some_and(|name| HWCAPS.iter().any(|hwcap| name == *hwcap)) {
+        directory = directory.parent().unwrap_or(directory);
+    }
+    normal(directory)
 }
 
 impl Objects {

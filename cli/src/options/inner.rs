@@ -90,6 +90,9 @@ pub struct ExecOptions {
     /// This process reports for its node.
     #[arg(long, requires = "zygote")]
     pub reports: bool,
+    /// Trace the program, and write its events to this file.
+    #[arg(long, conflicts_with = "zygote")]
+    pub events: Option<PathBuf>,
     #[command(flatten)]
     pub io: InnerIoOptions,
     /// The program and its arguments.

@@ -76,7 +76,7 @@ pub fn files(run: &Run, names: &Names, entries: &[Entry]) -> (Vec<OpenFile>, Vec
         entries.iter().filter_map(|entry| Some((entry.path.as_path(), entry.version()?.size))).collect();
     let mut all: Vec<OpenFile> = files
         .into_iter()
-        .filter(|(_, file)| !file.is_directory)
+        .filter(|(path, file)| !file.is_directory && !path.is_dir())
         .map(|(path, File { shown, processes, .. })| {
             let of_entry = recorded.get(path).copied();
             let found = || fs::metadata(path).ok().filter(|file| file.is_file()).map(|file| file.len());
@@ -84,7 +84,7 @@ pub fn files(run: &Run, names: &Names, entries: &[Entry]) -> (Vec<OpenFile>, Vec
                 path: printable(path.as_os_str().as_bytes()),
                 processes: processes.len() as u64,
                 size_bytes: of_entry.or_else(found),
-                used_bytes: run.used.get(path).copied().filter(|_| shown.mapped_bytes > 0),
+                used_bytes: run.used.get(path).copied(),
                 ..shown
             }
         })

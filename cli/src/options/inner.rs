@@ -26,7 +26,7 @@ pub enum InnerCommand {
     /// Make a node's namespaces, as requested by the supervisor over standard input.
     Namespace(NamespaceOptions),
     /// Execute a program, as one process of a session.
-    Exec(ExecOptions),
+    Exec(Box<ExecOptions>),
     /// Run the front end for a launcher's plugin, until standard input ends.
     Front(FrontOptions),
     /// Run the node agent of a job.

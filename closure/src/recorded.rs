@@ -4,6 +4,7 @@
 //! and fields are separated by single spaces.
 
 mod blocks;
+mod escape;
 mod events;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 use self::blocks::number;
 pub use self::blocks::{BlockRanges, RANGES_MAX};
+pub(crate) use self::escape::{escaped, unescape};
 pub use self::events::{Call, CallKind, EVENTS_MAX, Event, TEXT_BYTES_MAX};
 
 /// The first words of every closure; its version follows.
@@ -235,39 +237,6 @@ impl fmt::Display for Entry {
         }
         write!(f, " {}", escaped(self.path.as_os_str().as_bytes()))
     }
-}
-
-/// Returns bytes of a path as printable ASCII.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        match byte {
-            b'!'..=b'~' if byte != b'\\' => text.push(char::from(byte)),
-            _ => text += &format!("\\x{byte:02x}"),
-        }
-    }
-    text
-}
-
-/// Returns the bytes of an escaped path; `None` if it is not in the form of [`escaped`].
-pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        match first {
-            b'\\' => {
-                let digits =
-                    rest.strip_prefix(b"x")?.get(..2).filter(|d| d.iter().all(|b| b"0123456789abcdef".contains(b)))?;
-                let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-                bytes.push(Some(byte).filter(|b| *b != 0)?);
-                rest = &rest[3..];
-            }
-            b'!'..=b'~' => bytes.push(first),
-            _ => return None,
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::blocks::number;
-use super::{escaped, unescape};
+use super::escape::{escaped, unescape};
 
 /// The most events that are read or written.
 pub const EVENTS_MAX: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +15,7 @@ use std::time::Duration;
 use headwater_closure::program;
 use headwater_launch::info::LaunchInfo;
 use headwater_store::layout::NodeDir;
+use headwater_tracer::Message;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
@@ -91,8 +92,33 @@ pub fn exec(options: &ExecOptions) -> u8 {
             }
         }
     }
-    let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
-    log(message);
+    let execute = || {
+        let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
+        log(message);
+        status
+    };
+    match &options.events {
+        Some(file) => trace(file, execute),
+        None => execute(),
+    }
+}
+
+/// Traces the program and writes its events to a file. Returns its exit status.
+fn trace(events: &Path, execute: impl Fn() -> u8) -> u8 {
+    // A file that another user has put there is not written to.
+    let Ok(file) = File::options().write(true).create_new(true).mode(0o600).open(events) else { return execute() };
+    let traced = match headwater_tracer::start(&headwater_tracer::Options::default(), &execute) {
+        Ok(traced) => traced,
+        Err(_) => return execute(),
+    };
+    let mut file = io::BufWriter::new(file);
+    let status = traced.wait(|message| match message {
+        Message::Event(event) => drop(writeln!(file, "{event}")),
+        Message::Untraced(why) => log(format_args!("warning: the record has no times, because {why}")),
+        _ => {}
+    });
+    // The reader notices a line that is cut off.
+    let _ = file.flush();
     status
 }
 
@@ -228,6 +254,11 @@ fn try_all(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString], environme
         }
     }
     failure.into()
+}
+
+/// Executes a program as `execvp` does, in this process's environment; returns the reason of the failure.
+pub fn plain(name: &OsStr, arguments: &[OsString]) -> io::Error {
+    Command::new(name).args(arguments).exec()
 }
 
 /// Executes one file, by its copy if there is one; returns the reason of the failure.

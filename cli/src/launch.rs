@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
@@ -43,6 +44,8 @@ pub struct Launch<'a> {
     pub ranks: &'a RankOptions,
     /// Options of the I/O library.
     pub io: &'a IoOptions,
+    /// The file to which the events of the first process are written.
+    pub events: Option<&'a Path>,
     /// The session's name, and how each node's processes find its daemon; without it the program runs without Headwater.
     pub session: Option<(String, Vec<NodeAccess>)>,
 }
@@ -98,6 +101,9 @@ impl Launch<'_> {
         let arguments = self.ranks.arguments();
         let reports = !arguments.is_empty() && rank.is_multiple_of(self.ppn);
         command.args(arguments).args(reports.then_some("--reports"));
+        if let Some(events) = self.events.filter(|_| rank == 0 && self.ranks.arguments().is_empty()) {
+            command.arg("--events").arg(events);
+        }
         // The program may start further ranks without the library.
         command.args(self.io.arguments(false));
         if rank > 0 {

@@ -12,6 +12,7 @@ mod control;
 mod discover;
 mod doctor;
 mod exec;
+mod explain;
 mod guard;
 mod help;
 mod installed;
@@ -151,6 +152,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             let in_session = std::env::var_os(launch::SESSION).is_some();
             options.run.settle(of("record"), in_session).and_then(|()| commands::record::record(options))
         }
+        Command::Explain(options) => commands::explain::explain(&options),
         Command::Seal(options) => seal::make(&options),
         Command::Closures(options) => commands::closures::closures(&options),
         Command::Mount(mut options) => {

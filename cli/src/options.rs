@@ -17,6 +17,7 @@ use self::run::{RecordOptions, RunOptions, StartOptions};
 use crate::closures::options::ClosuresOptions;
 use crate::config::options::{CONFIG_HELP, ConfigOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::explain::options::{EXPLAIN_HELP, EXPLAIN_USAGE, ExplainOptions};
 use crate::guard::options::{GUARD_HELP, GuardOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
@@ -129,6 +130,9 @@ pub enum Command {
     /// Run a program on one node, and write down which files it uses, for `headwater run --preload`
     #[command(after_help = RECORD_HELP, override_usage = RECORD_USAGE)]
     Record(RecordOptions),
+    /// Explain why a program's start takes as long as it does
+    #[command(after_help = EXPLAIN_HELP, override_usage = EXPLAIN_USAGE)]
+    Explain(ExplainOptions),
     /// Write digests of all files that a program uses, signed, for `headwater run --sealed`
     #[command(after_help = SEAL_HELP)]
     Seal(SealOptions),

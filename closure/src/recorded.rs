@@ -4,6 +4,8 @@
 //! and fields are separated by single spaces.
 
 mod blocks;
+mod escape;
+mod events;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,11 +17,15 @@ use thiserror::Error;
 
 use self::blocks::number;
 pub use self::blocks::{BlockRanges, RANGES_MAX};
+pub(crate) use self::escape::{escaped, unescape};
+pub use self::events::{Call, CallKind, EVENTS_MAX, Event, TEXT_BYTES_MAX};
 
 /// The first words of every closure; its version follows.
 pub const MAGIC: &str = "headwater closure ";
-/// The version that is written, and the only one that is read.
+/// The version of closures that have entries alone.
 pub const VERSION: u32 = 2;
+/// The version of closures that have events, too.
+pub const VERSION_WITH_EVENTS: u32 = 3;
 /// The first byte of lines that are no entries.
 pub const COMMENT: u8 = b'#';
 /// The most entries that are read.
@@ -75,14 +81,23 @@ pub struct Entry {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ParseError {
     /// The first line is of another version.
-    #[error("its first line is not \"{MAGIC}{VERSION}\"")]
+    #[error("its first line is neither \"{MAGIC}{VERSION}\" nor \"{MAGIC}{VERSION_WITH_EVENTS}\"")]
     Version,
     /// A line is invalid.
     #[error("its line {0} is damaged")]
     Line(usize),
     /// There are too many entries.
-    #[error("it has more than {ENTRIES_MAX} entries")]
+    #[error("it has more than {ENTRIES_MAX} entries, or more than {EVENTS_MAX} events")]
     Long,
+}
+
+/// A closure with the events of its run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// What the run used.
+    pub entries: Vec<Entry>,
+    /// What its processes did, in order; empty in closures that have entries alone.
+    pub events: Vec<Event>,
 }
 
 /// Returns whether a file with this start is a closure, of any version.
@@ -90,29 +105,59 @@ pub fn is_closure(text: &[u8]) -> bool {
     text.starts_with(MAGIC.as_bytes())
 }
 
-/// Reads a closure.
+/// Reads a closure's entries.
 ///
 /// # Errors
 /// See [`ParseError`]; a closure is taken as a whole or not at all.
 pub fn parse(text: &[u8]) -> Result<Vec<Entry>, ParseError> {
+    parse_record(text).map(|record| record.entries)
+}
+
+/// Reads a closure with its events.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_record(text: &[u8]) -> Result<Record, ParseError> {
     // A file that was cut off has no final newline.
     let text = text.strip_suffix(b"\n").ok_or_else(|| ParseError::Line(text.split(|&b| b == b'\n').count()))?;
     let mut lines = text.split(|&b| b == b'\n');
-    if lines.next() != Some(format!("{MAGIC}{VERSION}").as_bytes()) {
+    let first = lines.next().unwrap_or_default();
+    let has_events = first == format!("{MAGIC}{VERSION_WITH_EVENTS}").as_bytes();
+    if !has_events && first != format!("{MAGIC}{VERSION}").as_bytes() {
         return Err(ParseError::Version);
     }
-    let mut entries = Vec::new();
+    let mut record = Record::default();
     for (number, line) in (2..).zip(lines) {
         if line.first() == Some(&COMMENT) {
             continue;
         }
-        if entries.len() == ENTRIES_MAX {
+        let line = std::str::from_utf8(line).ok().filter(|line| line.len() <= LINE_BYTES_MAX);
+        let line = line.ok_or(ParseError::Line(number))?;
+        if has_events && Event::is_event(line) {
+            if record.events.len() == EVENTS_MAX {
+                return Err(ParseError::Long);
+            }
+            record.events.push(Event::parse(line).ok_or(ParseError::Line(number))?);
+            continue;
+        }
+        if record.entries.len() == ENTRIES_MAX {
             return Err(ParseError::Long);
         }
-        let line = std::str::from_utf8(line).ok().filter(|line| line.len() <= LINE_BYTES_MAX);
-        entries.push(line.and_then(Entry::parse).ok_or(ParseError::Line(number))?);
+        record.entries.push(Entry::parse(line).ok_or(ParseError::Line(number))?);
     }
-    Ok(entries)
+    Ok(record)
+}
+
+/// Writes a closure with its events, after the entries.
+pub fn write_record(record: &Record) -> String {
+    let mut text = format!("{MAGIC}{VERSION_WITH_EVENTS}\n");
+    for entry in &record.entries {
+        text += &format!("{entry}\n");
+    }
+    for event in &record.events {
+        text += &format!("{event}\n");
+    }
+    text
 }
 
 /// Writes a closure.
@@ -194,39 +239,6 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Returns bytes of a path as printable ASCII.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        match byte {
-            b'!'..=b'~' if byte != b'\\' => text.push(char::from(byte)),
-            _ => text += &format!("\\x{byte:02x}"),
-        }
-    }
-    text
-}
-
-/// Returns the bytes of an escaped path; `None` if it is not in the form of [`escaped`].
-pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        match first {
-            b'\\' => {
-                let digits =
-                    rest.strip_prefix(b"x")?.get(..2).filter(|d| d.iter().all(|b| b"0123456789abcdef".contains(b)))?;
-                let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-                bytes.push(Some(byte).filter(|b| *b != 0)?);
-                rest = &rest[3..];
-            }
-            b'!'..=b'~' => bytes.push(first),
-            _ => return None,
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +307,11 @@ mod tests {
         assert_eq!(parse(b""), Err(ParseError::Line(1)));
         let long = String::from("headwater closure 2\n") + &"any /a\n".repeat(ENTRIES_MAX + 1);
         assert_eq!(parse(long.as_bytes()), Err(ParseError::Long));
+        let text = b"headwater closure 3\nany /a\nend 1 2 0\n";
+        let record = parse_record(text).unwrap();
+        assert_eq!((record.entries.len(), record.events.len()), (1, 1));
+        assert_eq!(write_record(&record).as_bytes(), text);
+        assert_eq!(parse(b"headwater closure 2\nend 1 2 0\n"), Err(ParseError::Line(2)));
         assert!(is_closure(b"headwater closure 9\n") && !is_closure(b"/sw/lib\n"));
     }
 

@@ -5,7 +5,10 @@ mod pynamic;
 mod strace;
 mod text;
 
+use headwater_abi::Path;
+
 pub use self::lookups::{Kind, Lookup, Trace, TraceError};
+pub use self::strace::is_local;
 
 impl Trace {
     /// Reads a trace: Headwater's own form, or the output of `strace -f -ttt`.
@@ -13,8 +16,23 @@ impl Trace {
     /// # Errors
     /// The mistake, with its line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
-        let trace = if strace::is_strace(text) { strace::convert(text) } else { text::parse(text)? };
-        if trace.lookups.is_empty() { Err(TraceError::Empty) } else { Ok(trace) }
+        Trace::parse_within(text, &[])
+    }
+
+    /// As [`Trace::parse`], with the look-ups in these directories alone, if there are any: also in directories of the
+    /// machine itself, such as `/tmp`.
+    ///
+    /// # Errors
+    /// As [`Trace::parse`].
+    pub fn parse_within(text: &str, directories: &[Path]) -> Result<Trace, TraceError> {
+        let mut trace = if strace::is_strace(text) { strace::convert(text, directories) } else { text::parse(text)? };
+        if trace.lookups.is_empty() && directories.is_empty() {
+            return Err(TraceError::Empty);
+        }
+        if !directories.is_empty() {
+            trace.retain_within(directories);
+        }
+        Ok(trace)
     }
 
     /// Generates the trace of a name such as `pynamic:280:215`; `None` for other names.
@@ -34,8 +52,6 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use headwater_abi::Path;
-
     use super::*;
 
     #[test]

@@ -4,6 +4,7 @@ pub mod clear;
 pub mod closures;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod join;
 pub mod metrics;
 pub mod mount;

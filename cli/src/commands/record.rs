@@ -1,9 +1,10 @@
-//! `headwater record`: writes the files of the scope that a run used, as a closure.
+//! `headwater record`: writes the files of the scope that a run used, as a closure, with the calls on files and their
+//! times where these can be traced.
 
 use std::fs;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use headwater_closure::recorded::{ENTRIES_MAX, MAGIC, VERSION};
+use headwater_closure::recorded::{ENTRIES_MAX, Event, MAGIC, VERSION, VERSION_WITH_EVENTS};
 
 use crate::commands::run;
 use crate::message::log;
@@ -19,7 +20,13 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
     // Of large files that a lone node does not store, it is not known what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
-    let (status, recorded) = run::run_here(&options.run, run::progress(&options.run))?;
+    let events = std::env::temp_dir().join(format!("headwater-events-{}", std::process::id()));
+    options.run.events = Some(events.clone());
+    let ran = run::run_here(&options.run, run::progress(&options.run));
+    let traced = fs::read_to_string(&events).unwrap_or_default();
+    // It is absent if the program's calls could not be traced.
+    let _ = fs::remove_file(&events);
+    let (status, recorded) = ran?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(
             "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` shows why"
@@ -28,7 +35,11 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     let output = &options.output;
     let written = entries.and_then(|entries| {
         let lines: String = entries.iter().flat_map(|line| [line, "\n"]).collect();
-        fs::write(output, format!("{MAGIC}{VERSION}\n{lines}"))
+        // What was cut off with the tracer is left out.
+        let events: Vec<&str> = traced.lines().filter(|line| Event::parse(line).is_some()).collect();
+        let version = if events.is_empty() { VERSION } else { VERSION_WITH_EVENTS };
+        let events: String = events.iter().flat_map(|line| [line, "\n"]).collect();
+        fs::write(output, format!("{MAGIC}{version}\n{lines}{events}"))
             .with_context(|| format!("{} can't be written: name another file with -o", output.display()))?;
         Ok(entries.len())
     });

@@ -228,6 +228,7 @@ fn supervise(
         nodes_total: options.nodes,
         ppn: options.ppn,
         ranks: &options.ranks,
+        events: options.events.as_deref().filter(|_| !makes_own_calls(choice.mechanism)),
         io,
         session,
     };
@@ -242,6 +243,11 @@ fn supervise(
         }
         serving.daemons.note_output(&output);
     })
+}
+
+/// Returns whether a program's calls on files are not those that it would make without Headwater.
+fn makes_own_calls(mechanism: Mechanism) -> bool {
+    matches!(mechanism, Mechanism::Audit { .. } | Mechanism::Mount)
 }
 
 fn warn_of_end(mechanism: Mechanism, node: usize) {

@@ -70,6 +70,7 @@ const PAGES: &[Page] = &[
     page("start", "docs/guide/launchers.md", SESSION, &["stop", "run"]),
     page("stop", "docs/guide/launchers.md", SESSION, &["start"]),
     page("record", "docs/guide/launchers.md", SESSION, &["run"]),
+    page("explain", "docs/guide/explain.md", &[], &["record", "simulate", "run"]),
     page("seal", "docs/guide/seals.md", SEALS, &["record", "run", "closures"]),
     page("closures", "docs/internals/closure.md", CLOSURES, &["run", "record"]),
     page("mount", "docs/guide/first-start.md", MOUNT, &["unmount", "stats", "refresh"]),

@@ -26,7 +26,7 @@ pub enum InnerCommand {
     /// Make a node's namespaces, as requested by the supervisor over standard input.
     Namespace(NamespaceOptions),
     /// Execute a program, as one process of a session.
-    Exec(ExecOptions),
+    Exec(Box<ExecOptions>),
     /// Run the front end for a launcher's plugin, until standard input ends.
     Front(FrontOptions),
     /// Run the node agent of a job.
@@ -90,6 +90,9 @@ pub struct ExecOptions {
     /// This process reports for its node.
     #[arg(long, requires = "zygote")]
     pub reports: bool,
+    /// Trace the program, and write its events to this file.
+    #[arg(long, conflicts_with = "zygote")]
+    pub events: Option<PathBuf>,
     #[command(flatten)]
     pub io: InnerIoOptions,
     /// The program and its arguments.

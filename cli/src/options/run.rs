@@ -31,6 +31,10 @@ pub struct RunOptions {
     #[arg(skip)]
     pub records: bool,
 
+    /// The file to which the first process's events are written.
+    #[arg(skip)]
+    pub events: Option<PathBuf>,
+
     /// Number of nodes: daemons on this machine, each with its own store, table and sockets
     #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,
           value_parser = number(1..=1024))]

@@ -17,7 +17,7 @@ Examples:
   strace -f -y -ttt -e trace=file,desc -o run.strace python3 train.py
   headwater simulate --nodes 1..4096 --trace run.strace --shared /lustre/sw --fs lustre
 
-A trace is a file that strace wrote, one of lines such as `0.0002 open 48213 /sw/lib/libx.so` (seconds of \
+A trace is a record of `headwater explain -o` or `record`, a file that strace wrote, one of lines such as `0.0002 open 48213 /sw/lib/libx.so` (seconds of \
 computing before it, stat|absent|list|open|load, bytes or names, path), or built in: import-numpy, \
 import-scipy-stats, pynamic:MODULES:UTILITIES[:DIRECTORIES[:MILLISECONDS]]. -o FILE.trace writes it in \
 that form.

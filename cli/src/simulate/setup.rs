@@ -3,9 +3,12 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use headwater_model::{FileSystem, Machine, Network, Trace};
+use headwater_abi::Path;
+use headwater_model::{Machine, Network, Trace};
 
+use super::inputs::{directories, file_system};
 use super::options::SetupOptions;
+use crate::explain::{self, recorded};
 
 /// Loads the trace and the model that the options name.
 ///
@@ -20,32 +23,30 @@ pub fn load(options: &SetupOptions) -> Result<(Trace, Machine)> {
         }
         None => Network::default(),
     };
-    let file_system = match FileSystem::named(&options.fs) {
-        Some(system) => system,
-        None => FileSystem::parse(&read("--fs", &options.fs, "lustre, nfs and gpfs are built in")?),
-    };
-    let file_system = file_system.with_context(|| format!("--fs {}", options.fs))?;
-    let built_in = "import-numpy, import-scipy-stats and pynamic:MODULES:UTILITIES are built in";
-    let trace = match Trace::named(&options.trace) {
-        Some(trace) => trace,
-        None => Trace::parse(&read("--trace", &options.trace, built_in)?),
-    };
-    let mut trace = trace.with_context(|| format!("--trace {}", options.trace))?;
-    if !options.shared.is_empty() {
-        let directory = |text: &String| {
-            let path = headwater_abi::Path::new(text.as_bytes());
-            path.with_context(|| format!("--shared {text}: give an absolute path"))
-        };
-        trace.retain_within(&options.shared.iter().map(directory).collect::<Result<Vec<_>>>()?);
-        if trace.lookups.is_empty() {
-            bail!("--trace {} has no look-up in {}", options.trace, options.shared.join(":"));
-        }
+    let file_system = file_system(&options.fs)?;
+    let shared = directories(&options.shared)?;
+    let trace = trace(&options.trace, &shared)?;
+    if trace.lookups.is_empty() {
+        bail!("--trace {} has no look-up in {}", options.trace, options.shared.join(":"));
     }
     let machine = Machine { network, file_system, processes: options.ppn, seed: options.seed };
     Ok((trace, machine))
 }
 
-fn read(option: &str, path: &str, built_in: &str) -> Result<String> {
-    let bytes = fs::read(path).with_context(|| format!("{option} {path} can't be read; {built_in}"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Loads a trace: a built-in one, a record, or a trace's file; with the part in these directories, if there are any.
+fn trace(named: &str, shared: &[Path]) -> Result<Trace> {
+    let built_in = "import-numpy, import-scipy-stats and pynamic:MODULES:UTILITIES are built in";
+    if let Some(trace) = Trace::named(named) {
+        let mut trace = trace.with_context(|| format!("--trace {named}"))?;
+        if !shared.is_empty() {
+            trace.retain_within(shared);
+        }
+        return Ok(trace);
+    }
+    let bytes = fs::read(named).with_context(|| format!("--trace {named} can't be read; {built_in}"))?;
+    if recorded::is_record(&bytes) {
+        let (record, _) = recorded::read(named.as_ref())?;
+        return Ok(explain::trace_of(record, shared));
+    }
+    Trace::parse_within(&String::from_utf8_lossy(&bytes), shared).with_context(|| format!("--trace {named}"))
 }

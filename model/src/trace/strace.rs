@@ -2,7 +2,7 @@
 //!
 //! Computing is the time from the end of one line to the next of the same process; several processes are put
 //! one behind the other in the order of their lines. Relative paths are known only if strace wrote
-//! descriptors' paths (`-y`). Paths of the machine itself are left out.
+//! descriptors' paths (`-y`). Paths of the machine itself are left out, unless their directory is named.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,9 @@ const ABSENT: [&str; 2] = ["ENOENT", "ENOTDIR"];
 const PAUSE_NS_MAX: u64 = 2_000_000_000;
 
 #[derive(Default)]
-struct Conversion {
+struct Conversion<'a> {
+    /// Directories whose look-ups are retained; without any, all but the machine's own.
+    shared: &'a [Path],
     trace: Trace,
     /// The look-ups of open files, by process and descriptor.
     open: BTreeMap<(u32, u64), usize>,
@@ -33,8 +35,8 @@ pub(super) fn is_strace(text: &str) -> bool {
     text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
 }
 
-pub(super) fn convert(text: &str) -> Trace {
-    let mut conversion = Conversion::default();
+pub(super) fn convert(text: &str, shared: &[Path]) -> Trace {
+    let mut conversion = Conversion { shared, ..Conversion::default() };
     for line in text.lines() {
         if let Some((process, at_ns, rest)) = split(line) {
             conversion.line(process, at_ns, rest);
@@ -61,7 +63,7 @@ fn split(line: &str) -> Option<(u32, u64, &str)> {
     Some((process, seconds.parse::<u64>().ok()? * 1_000_000_000 + fraction * 1000, rest.trim_start()))
 }
 
-impl Conversion {
+impl Conversion<'_> {
     fn line(&mut self, process: u32, at_ns: u64, rest: &str) {
         let before = self.last_ns.insert(process, at_ns).unwrap_or(at_ns);
         let pause_ns = at_ns.saturating_sub(before);
@@ -181,17 +183,24 @@ impl Conversion {
         (lookup.kind, lookup.size) = (Kind::List, lookup.size + names);
     }
 
-    /// Adds a look-up; false if the path is the machine's own.
+    /// Adds a look-up; false if the path is left out.
     fn push(&mut self, kind: Kind, path: Path, size: u64) -> bool {
-        let is_local =
-            LOCAL.iter().any(|local| Path::new(local.as_bytes()).is_some_and(|local| path.is_within(&local)));
-        if is_local || path.components().any(|component| component == b"..") {
+        let is_left_out = match self.shared {
+            [] => is_local(&path),
+            shared => !shared.iter().any(|directory| path.is_within(directory)),
+        };
+        if is_left_out || path.components().any(|component| component == b"..") {
             return false;
         }
         let before_ns = std::mem::take(&mut self.waited_ns);
         self.trace.lookups.push(Lookup { kind, path, size, before_ns });
         true
     }
+}
+
+/// Returns whether a path is in a directory of the machine itself, such as `/tmp`.
+pub fn is_local(path: &Path) -> bool {
+    LOCAL.iter().any(|local| Path::new(local.as_bytes()).is_some_and(|local| path.is_within(&local)))
 }
 
 /// Returns the first path among a call's arguments, below the descriptor's if that is written with it.
@@ -240,7 +249,7 @@ mod tests {
     #[test]
     fn calls_become_look_ups() {
         assert!(is_strace(LINES) && !is_strace("0.5 open 12 /sw/a = b\n"));
-        let trace = convert(LINES);
+        let trace = convert(LINES, &[]);
         let found: Vec<(Kind, String, u64, u64)> =
             trace.lookups.iter().map(|l| (l.kind, l.path.to_string(), l.size, l.before_ns / 1000)).collect();
         let expected = [
@@ -255,10 +264,19 @@ mod tests {
     }
 
     #[test]
+    fn named_directories_may_be_the_machines() {
+        let line = "1.000000 stat(\"/tmp/sw/a\", {}) = 0\n1.000001 stat(\"/usr/a\", {}) = 0\n";
+        let paths =
+            |shared: &[Path]| convert(line, shared).lookups.iter().map(|l| l.path.to_string()).collect::<Vec<_>>();
+        assert_eq!(paths(&[]), ["/usr/a"]);
+        assert_eq!(paths(&[Path::new(b"/tmp/sw").unwrap()]), ["/tmp/sw/a"]);
+    }
+
+    #[test]
     fn other_forms_of_lines() {
         for line in ["1.000000 stat(\"/sw/a\", {}) = 0", "[pid   12] 1.000000 stat(\"/sw/a\", {}) = 0"] {
-            assert_eq!(convert(line).lookups.len(), 1, "{line}");
+            assert_eq!(convert(line, &[]).lookups.len(), 1, "{line}");
         }
-        assert_eq!(convert("x\n1.5 y\n7 1.000000 openat(AT_FDCWD, \"rel\", O_RDONLY) = 3\n").lookups.len(), 0);
+        assert_eq!(convert("x\n1.5 y\n7 1.000000 openat(AT_FDCWD, \"rel\", O_RDONLY) = 3\n", &[]).lookups.len(), 0);
     }
 }

@@ -41,6 +41,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-launch", &[]),
     ("headwater-cluster", &[]),
     ("headwater-figures", &[]),
+    ("headwater-report", &["headwater-figures"]),
+    ("headwater-tracer", &["headwater-closure"]),
     ("xtask", &["headwater-cluster", "headwater-figures"]),
     (
         "headwater",
@@ -54,10 +56,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-fuse",
             "headwater-launch",
             "headwater-model",
+            "headwater-report",
             "headwater-store",
             "headwater-overlay",
             "headwater-daemon",
             "headwater-supervisor",
+            "headwater-tracer",
         ],
     ),
 ];

@@ -1,0 +1,287 @@
+//! Follows processes from stop to stop.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::{Duration, Instant};
+
+use headwater_closure::recorded::{Call, CallKind, Event, TEXT_BYTES_MAX};
+use libc::pid_t;
+
+use crate::affinity::Affinity;
+use crate::call::{self, Begun};
+use crate::memory;
+use crate::messages::Messages;
+use crate::request::{self, Resume, Side};
+
+/// Variables by which files are found.
+const VARIABLES: [&[u8]; 6] =
+    [b"LD_LIBRARY_PATH", b"LD_PRELOAD", b"PATH", b"PYTHONPATH", b"PYTHONHOME", b"VIRTUAL_ENV"];
+
+/// Where processes stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stops {
+    /// At the calls of the filter.
+    Filtered,
+    /// At each call.
+    Each,
+    /// Nowhere: they are not traced.
+    None,
+}
+
+/// The processes of a program.
+pub(crate) struct Processes {
+    program: pid_t,
+    stops: Stops,
+    start: Instant,
+    until: Option<Duration>,
+    /// The process that is stopped with the program.
+    caller: pid_t,
+    threads: HashMap<pid_t, Thread>,
+    messages: Messages,
+    affinity: Affinity,
+}
+
+#[derive(Default)]
+struct Thread {
+    process: pid_t,
+    /// The call that has begun, and when, and when the thread went on.
+    call: Option<(Begun, u64, u64)>,
+    /// Whether the loader's end has been seen since the last execution.
+    is_loaded: bool,
+}
+
+impl Processes {
+    /// Follows the program and its descendants; the program begins when it is executed.
+    pub(crate) fn new(
+        program: pid_t,
+        stops: Stops,
+        until: Option<Duration>,
+        caller: pid_t,
+        messages: Messages,
+    ) -> Processes {
+        let threads = HashMap::from([(program, Thread { process: program, ..Thread::default() })]);
+        let affinity = if stops == Stops::None { Affinity::none() } else { Affinity::restrict(program) };
+        Processes { affinity, program, stops, start: Instant::now(), until, caller, threads, messages }
+    }
+
+    /// Returns when all have ended.
+    pub(crate) fn follow(mut self) {
+        loop {
+            let mut status = 0;
+            // SAFETY: it writes to `status` alone.
+            let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+            if thread < 0 {
+                if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return;
+            }
+            if libc::WIFSTOPPED(status) {
+                let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+                let (how, signal) = self.stopped(thread, signal, event);
+                if how == Resume::Released {
+                    self.threads.remove(&thread);
+                }
+                request::resume(thread, how, signal);
+            } else {
+                self.ended(thread, status);
+            }
+        }
+    }
+
+    /// Handles a thread's stop; returns how it goes on, and with which signal.
+    fn stopped(&mut self, thread: pid_t, signal: i32, event: i32) -> (Resume, i32) {
+        const CALL: i32 = libc::SIGTRAP | 0x80;
+        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
+            self.affinity.lift(self.threads.keys().copied());
+            return (Resume::Released, self.released(thread, signal, event));
+        }
+        let delivered = match (event, signal) {
+            (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL) => {
+                if self.at_call(thread) == Resume::Released {
+                    return (Resume::Released, 0);
+                }
+                0
+            }
+            (libc::PTRACE_EVENT_EXEC, _) => {
+                self.executed(thread);
+                0
+            }
+            (libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE, _) => {
+                if let Some(child) = request::event_number(thread) {
+                    self.begun(child, thread);
+                }
+                0
+            }
+            (libc::PTRACE_EVENT_EXIT, _) => {
+                self.exits(thread);
+                0
+            }
+            (libc::PTRACE_EVENT_STOP, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => {
+                self.mirror_stop(thread);
+                return (Resume::Listen, 0);
+            }
+            (0, signal) => signal,
+            _ => 0,
+        };
+        let in_call = self.threads.get(&thread).is_some_and(|thread| thread.call.is_some());
+        let how = if in_call || self.stops == Stops::Each { Resume::ToCall } else { Resume::Run };
+        (how, delivered)
+    }
+
+    /// Returns the signal with which a thread is released.
+    fn released(&mut self, thread: pid_t, signal: i32, event: i32) -> i32 {
+        let at_ns = self.now_ns();
+        if let Some(until) = self.until.filter(|_| thread == self.program) {
+            self.messages.released((until.as_nanos() as u64).min(at_ns));
+        }
+        if event == 0 && signal & 0x80 == 0 { signal } else { 0 }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn at_call(&mut self, thread: pid_t) -> Resume {
+        let at_ns = self.now_ns();
+        match request::call(thread) {
+            Ok(Side::Entry(number, arguments)) => {
+                let begun = call::begun(thread, number, arguments);
+                if Affinity::is_seen_by(number) || begun.as_ref().is_some_and(Begun::shows_affinity) {
+                    self.affinity.lift(self.threads.keys().copied());
+                }
+                if let Some(Begun::Execute(file)) = &begun
+                    && memory::is_set_id(file)
+                {
+                    // Its privileges are only lost by a filter, or if it stays traced.
+                    if self.stops == Stops::Each {
+                        return Resume::Released;
+                    }
+                    if !is_root() {
+                        self.messages.unprivileged(file);
+                    }
+                }
+                let known = self.thread(thread);
+                if matches!(begun, Some(Begun::LoadedMark)) && !known.is_loaded {
+                    known.is_loaded = true;
+                    let process = known.process as u32;
+                    self.messages.event(&Event::Loaded { at_ns, process });
+                }
+                let resumed_ns = self.now_ns();
+                let call = begun.filter(Begun::has_result).map(|begun| (begun, at_ns, resumed_ns));
+                self.thread(thread).call = call;
+            }
+            Ok(Side::Exit(result)) => {
+                let known = self.thread(thread);
+                let process = known.process as u32;
+                if let Some((begun, begun_ns, resumed_ns)) = known.call.take()
+                    && let Some(ended) = begun.ended(thread, result)
+                {
+                    let length_ns = at_ns.saturating_sub(resumed_ns);
+                    let call::Result { kind, path, errno, size } = ended;
+                    let call = Call { at_ns: begun_ns, length_ns, process, kind, errno, size, path };
+                    self.messages.event(&Event::Call(call));
+                }
+            }
+            // It was killed.
+            Err(_) => {}
+        }
+        Resume::ToCall
+    }
+
+    /// Returns a thread, which may have stopped before its parent's event.
+    fn thread(&mut self, thread: pid_t) -> &mut Thread {
+        self.threads.entry(thread).or_insert_with(|| Thread {
+            process: memory::process_of(thread),
+            is_loaded: true,
+            call: None,
+        })
+    }
+
+    fn begun(&mut self, child: pid_t, parent: pid_t) {
+        let at_ns = self.now_ns();
+        let parent = self.thread(parent).process as u32;
+        let process = self.thread(child).process;
+        self.affinity.note_threads(self.threads.keys().copied());
+        if process == child {
+            self.messages.event(&Event::Begin { at_ns, process: process as u32, parent });
+        }
+    }
+
+    fn executed(&mut self, thread: pid_t) {
+        // The process has one thread now, which has its PID, and was the one that the event names.
+        let former = request::event_number(thread).unwrap_or(thread);
+        let call = self.threads.get_mut(&former).and_then(|thread| thread.call.take());
+        self.threads.retain(|_, known| known.process != thread);
+        self.threads.insert(thread, Thread { process: thread, ..Thread::default() });
+        let process = thread as u32;
+        let at_ns = self.now_ns();
+        if let Some((Begun::Execute(path), begun_ns, resumed_ns)) = call {
+            let length_ns = at_ns.saturating_sub(resumed_ns);
+            let call = Call { at_ns: begun_ns, length_ns, process, kind: CallKind::Execute, errno: 0, size: 0, path };
+            self.messages.event(&Event::Call(call));
+        }
+        if let Ok(path) = fs::read_link(format!("/proc/{thread}/exe")) {
+            self.messages.event(&Event::Image { at_ns, process, path });
+        }
+        let arguments = fs::read(format!("/proc/{thread}/cmdline")).unwrap_or_default();
+        let shown: Vec<u8> = arguments.split(|&byte| byte == 0).collect::<Vec<_>>().join(&b' ');
+        let shown = shown.trim_ascii();
+        if !shown.is_empty() {
+            let text = OsString::from_vec(shown[..shown.len().min(256)].to_vec());
+            self.messages.event(&Event::Command { process, text });
+        }
+        let environment = fs::read(format!("/proc/{thread}/environ")).unwrap_or_default();
+        for text in environment.split(|&byte| byte == 0).filter(|text| text.len() <= TEXT_BYTES_MAX) {
+            let name = text.split(|&byte| byte == b'=').next().unwrap_or_default();
+            if VARIABLES.contains(&name) {
+                let text = OsString::from_vec(text.to_vec());
+                self.messages.event(&Event::Variable { process, text });
+            }
+        }
+    }
+
+    /// Reports what a process has in memory that is about to end.
+    fn exits(&mut self, thread: pid_t) {
+        let process = self.thread(thread).process;
+        if process != thread {
+            return;
+        }
+        for (path, bytes) in memory::resident(thread) {
+            if path.as_os_str().as_bytes().len() < 4096 {
+                self.messages.event(&Event::Used { process: process as u32, bytes, path });
+            }
+        }
+    }
+
+    fn ended(&mut self, thread: pid_t, status: i32) {
+        let is_process = self.threads.remove(&thread).is_none_or(|known| known.process == thread);
+        let status = if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+        if is_process {
+            let at_ns = self.now_ns();
+            self.messages.event(&Event::End { at_ns, process: thread as u32, status: status as u32 });
+        }
+        if thread == self.program {
+            self.messages.ended(status as u8);
+            self.affinity.lift(self.threads.keys().copied());
+            // The caller ends now; what the program has left running is followed to its end.
+            crate::signals::outlive_caller();
+            self.caller = 0;
+        }
+    }
+
+    /// Stops the caller with the program, as a shell expects of the process that it started.
+    fn mirror_stop(&self, thread: pid_t) {
+        if thread == self.program && self.caller > 1 {
+            // SAFETY: it sends a signal to a process of the same user.
+            unsafe { libc::kill(self.caller, libc::SIGSTOP) };
+        }
+    }
+}
+
+fn is_root() -> bool {
+    // SAFETY: it only returns a number.
+    unsafe { libc::geteuid() == 0 }
+}

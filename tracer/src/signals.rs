@@ -1,0 +1,80 @@
+//! Signals of the tracer and of its caller.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use libc::{c_int, c_void, pid_t, siginfo_t};
+
+/// Signals that a terminal or a user sends to end, stop or continue a program.
+const FORWARDED: [c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+    libc::SIGWINCH,
+];
+/// Signals of job control, which the kernel sends to the whole group.
+const STOPPING: [c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+/// Makes the tracer independent of signals to the program's process group, and of a reader that has ended. The tracer
+/// ends with its caller.
+pub(crate) fn prepare_tracer() {
+    for number in FORWARDED.into_iter().chain(STOPPING).chain([libc::SIGPIPE]) {
+        set(number, libc::SIG_IGN);
+    }
+    // SAFETY: it sets an attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Lets the tracer run on after its caller's end.
+pub(crate) fn outlive_caller() {
+    // SAFETY: it sets an attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
+}
+
+/// Has this process forward signals that a process sends to it alone. A terminal's signals reach the program, too, so
+/// this process ignores them; it stops when the tracer reports that the program has stopped.
+pub(crate) fn forward_to(program: pid_t) {
+    PROGRAM.store(program, Ordering::Relaxed);
+    for number in FORWARDED {
+        set(number, forward as *const () as usize);
+    }
+    for number in STOPPING {
+        set(number, libc::SIG_IGN);
+    }
+}
+
+/// Restores the default actions after the program's end.
+pub(crate) fn restore() {
+    PROGRAM.store(0, Ordering::Relaxed);
+    for number in FORWARDED.into_iter().chain(STOPPING) {
+        set(number, libc::SIG_DFL);
+    }
+}
+
+extern "C" fn forward(number: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    // SAFETY: the kernel passes a valid structure to handlers that were installed with SA_SIGINFO.
+    let is_sent_by_process = !info.is_null() && unsafe { (*info).si_code } <= 0;
+    if program > 0 && is_sent_by_process {
+        // SAFETY: it sends a signal, which handlers may do.
+        unsafe { libc::kill(program, number) };
+    }
+}
+
+fn set(number: c_int, action: usize) {
+    // SAFETY: the structure is this function's own, and valid when all of it is zero; the handler calls only what
+    // handlers may call.
+    unsafe {
+        let mut new = std::mem::zeroed::<libc::sigaction>();
+        new.sa_sigaction = action;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        if action == libc::SIG_IGN || action == libc::SIG_DFL {
+            new.sa_flags = 0;
+        }
+        libc::sigaction(number, &raw const new, std::ptr::null_mut());
+    }
+}

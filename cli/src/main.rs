@@ -15,6 +15,7 @@ mod exec;
 mod help;
 mod installed;
 mod io;
+mod job_report;
 mod launch;
 mod message;
 mod metrics;

@@ -2,4 +2,5 @@
 //!
 //! [`page`] is the frame that all pages share: one HTML file that asks nothing of any other place.
 
+pub mod job;
 pub mod page;

@@ -17,6 +17,7 @@ use crate::ahead::{Ahead, allow_without};
 use crate::discover::{discover, serves, why_nothing};
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
+use crate::job_report::JobReport;
 use crate::launch::Launch;
 use crate::message::{log, show};
 use crate::namespace;
@@ -98,6 +99,7 @@ fn is_short_of_processes(error: &anyhow::Error) -> bool {
 /// Runs the program as a child of this process.
 fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
     let start = Start::now();
+    let job_report = JobReport::of(options, start).filter(|_| !options.show_scope);
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -135,6 +137,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
         arrangement: &arrangement,
         preload,
         records,
+        reports: job_report.is_some(),
         audience,
         progress: &progress,
     };
@@ -145,6 +148,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     drop((opened, progress));
     if serving.is_none() {
         allow_without(options, &choice.reason)?;
+        job_report.iter().for_each(|report| report.leave_out(&choice.reason));
     }
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
@@ -153,10 +157,11 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
+    let mut merger = job_report.as_ref().filter(|_| serving.is_some()).map(JobReport::merger);
     let recorded: Recorded = serving.map(|serving| {
         summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
         summary.preload.from = preload.map(preload::name);
-        let (reports, lines) = serving.end(&events);
+        let (reports, lines) = serving.end(&events, merger.as_mut());
         summary.add(&reports, start);
         lines
     });
@@ -164,6 +169,9 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
         summary.fail(&error);
     }
     report(options, &summary);
+    if let (Some(job_report), Some(merger)) = (&job_report, merger) {
+        job_report.write(merger, options.nodes, &summary);
+    }
     Ok((summary.exit_status, recorded))
 }
 

@@ -157,6 +157,7 @@ impl Daemon {
 
     fn execute(&mut self, output: Output) {
         let now = self.now();
+        self.record_output(&output);
         match output {
             Output::Dial { rank } => self.content.links.dial(now, rank),
             Output::HangUp { rank } => self.hang_up(rank),

@@ -31,6 +31,7 @@ use crate::mounts;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::process;
+use crate::recorder::Recorder;
 use crate::recovery;
 use crate::replicas::Replicating;
 use crate::role::is_leaf;
@@ -92,6 +93,7 @@ impl Daemon {
                 preloading,
                 keeping,
                 beyond: Beyond::watch(config.preload.as_ref(), config.recover),
+                recorder: config.report_to.as_ref().map(|_| Box::new(Recorder::start(config))),
                 replicating,
                 changes: Changed::default(),
             },

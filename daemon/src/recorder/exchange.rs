@@ -23,8 +23,14 @@ impl Recorder {
                     self.processes_waiting -= 1;
                 }
             }
-            Input::PeerUp { peer } => self.event(EventKind::LinkUp, None, Some(peer.rank().0)),
-            Input::PeerDown { peer } => self.event(EventKind::LinkDown, None, Some(peer.rank().0)),
+            // The first link to a peer is no event.
+            Input::PeerUp { peer } if self.lost.remove(&end(*peer)) => {
+                self.event(EventKind::LinkUp, None, Some(peer.rank().0));
+            }
+            Input::PeerDown { peer } => {
+                self.lost.insert(end(*peer));
+                self.event(EventKind::LinkDown, None, Some(peer.rank().0));
+            }
             Input::Message { from, message } => self.received(now_us, *from, message),
             Input::FileRead { path, aspect, position } => self.paths.progress(path, Piece::of(*aspect), *position),
             Input::FileFailed { path, aspect, .. } => drop(self.paths.end(now_us, path, Piece::of(*aspect))),
@@ -119,9 +125,9 @@ impl Recorder {
         }
     }
 
-    /// Notes that a parent sent something of a path that is recorded.
+    /// Notes that a parent sent something of a path that is recorded, perhaps without a request.
     fn came_from(&mut self, path: &Path, rank: u32) {
-        if let Some(row) = self.paths.known(path) {
+        if let Some(row) = self.paths.known(path).filter(|row| row.source == Source::None) {
             (row.source, row.source_rank) = (Source::Parent, rank);
         }
     }
@@ -331,6 +337,6 @@ mod tests {
         let part = recorder.finish(|_| 0);
         assert!(part.is_successor);
         assert_eq!((part.events.len(), part.events_left_out), (512, 88));
-        assert!(part.snapshots.len() <= 128 && part.snapshots.len() > 32);
+        assert!(part.snapshots.len() <= 64 && part.snapshots.len() > 16);
     }
 }

@@ -6,7 +6,7 @@
 mod exchange;
 mod paths;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use headwater_abi::{Path, Want};
@@ -23,7 +23,7 @@ use crate::control_socket::links;
 /// Events that are recorded; further ones are counted.
 const EVENTS_MAX: usize = 512;
 /// Snapshots that are recorded. When they are full, every second one is dropped, and the interval doubles.
-const SNAPSHOTS_MAX: usize = 128;
+const SNAPSHOTS_MAX: usize = 64;
 /// The first interval of snapshots, in microseconds.
 const SNAPSHOT_INTERVAL_US: Time = 20_000;
 /// Requests of children that are remembered until their answer.
@@ -43,6 +43,8 @@ pub(crate) struct Recorder {
     child_requests: HashMap<(u32, Path, Piece), Time>,
     /// Transfers from parents, by rank and number.
     transfers: HashMap<(u32, u64), (Path, Piece)>,
+    /// Links that have ended.
+    lost: BTreeSet<(Relation, u32)>,
     /// The reason of what the node fetches while it handles this input.
     cause: Cause,
     /// When the next request began, if that was before it reached the event loop.
@@ -86,6 +88,7 @@ impl Recorder {
             processes_waiting: 0,
             child_requests: HashMap::new(),
             transfers: HashMap::new(),
+            lost: BTreeSet::new(),
             cause: Cause::Process,
             began: None,
             snapshot_interval_us: SNAPSHOT_INTERVAL_US,

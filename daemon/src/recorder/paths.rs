@@ -194,8 +194,8 @@ impl Paths {
                 row.stored_bytes = stored(&path);
             }
             rows.push(row);
-            // What a parent sent has its name from there.
-            if row.source != Source::Parent && bytes < NAMES_BYTES_MAX {
+            // What a parent sent has its name from there, up to the node that has read it.
+            if (row.source != Source::Parent || row.reads > 0) && bytes < NAMES_BYTES_MAX {
                 let name = headwater_report::page::printable(path.as_bytes());
                 bytes += name.len();
                 names.push((row.hash, name));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::clock::Clock;
-use super::part::{Cause, Kind, LinkPart, NodePart, PathRow, Relation, SharedReads, Source, Traffic};
+use super::part::{Cause, EventKind, Kind, LinkPart, NodePart, PathRow, Relation, SharedReads, Source, Traffic};
 use super::schema::{Cell, Event, FORMAT, JobReport, Legs, LinkReport, NodeReport, PathReport, Run, Span, VERSION};
 use super::upstream::Upstream;
 
@@ -132,8 +132,9 @@ impl Merger {
         self.nodes.sort_by_key(|node| node.rank);
         let mut shared_fs = SharedReads::default();
         let mut legs = Legs::default();
+        let apportioned = self.upstream.apportion();
         for node in &mut self.nodes {
-            node.legs = self.upstream.legs(node.rank, &node.processes);
+            node.legs = apportioned.legs(node.rank, &node.processes);
             legs.add(&node.legs);
             shared_fs.files += node.shared_fs.files;
             shared_fs.directories += node.shared_fs.directories;
@@ -153,6 +154,9 @@ impl Merger {
         for (path, hash) in self.paths.iter_mut().zip(&self.hashes) {
             path.path = self.names.remove(hash).unwrap_or_else(|| format!("(a path without a name: {hash:016x})"));
         }
+        // When the program has ended, nodes end one after the other, and so do their links.
+        let end_us = run.program_exit_us.map_or(i64::MAX, |us| us as i64);
+        self.events.retain(|event| event.kind != EventKind::LinkDown || event.at_us < end_us);
         self.events.sort_by_key(|event| event.at_us);
         let cells_left_out = self.choose_cells();
         self.order_paths();
@@ -288,7 +292,7 @@ fn cell(row: &PathRow, path: u32, rank: u32, moment: impl Fn(u64) -> Option<i64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::part::{EventKind, EventPart};
+    use crate::job::part::EventPart;
 
     fn row(hash: u64, source: Source, fetched_us: u64) -> PathRow {
         PathRow {

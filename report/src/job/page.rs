@@ -46,7 +46,8 @@ fn summary(report: &JobReport) -> Section {
         .text(
             "A process waits for its node's daemon; this waits for a parent over a link, that one for its own parent, \
              and the last one reads the shared file system. What a node waited for a parent is apportioned as that \
-             parent spent the time of this node's requests.",
+             parent spent the time of this node's requests. A link's part includes the time until the daemon at its \
+             end runs and reads the message, which is long where processors are busy.",
         );
     for (name, us) in leg_rows(&report.legs) {
         section = section.share(name, us as f64, time(us));

@@ -93,7 +93,8 @@ pub struct Legs {
     pub wait_us: u64,
     /// In the node's own daemon, while it fetched nothing of the path.
     pub node_us: u64,
-    /// On links: between a request's departure from a child and the answer's arrival, without the parent's part.
+    /// On links: between a request's departure from a child and the answer's arrival, without the parent's part. Where a
+    /// daemon waits for a processor before it reads a message, that is part of it.
     pub links_us: u64,
     /// In daemons of parents, while they fetched nothing of the path.
     pub parents_us: u64,

@@ -4,23 +4,45 @@
 //! parent is apportioned as the parent spent the time of this child's requests, and so on up to the reader. Only lengths
 //! of time are used, which no clock of another node makes wrong.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::part::{LinkPart, NodePart, Relation, Waits};
 use super::schema::Legs;
 
-/// The longest way from a node to a reader, in links: nodes that took each other's place may request in a circle.
-const LINKS_MAX: u32 = 64;
+/// The longest way from a node to a reader, in links. Trees are not deep, and what is left after so many links counts as
+/// unknown: nodes that take each other's place may request in a circle.
+const LINKS_MAX: u32 = 32;
 
 /// Both ends of all links.
 #[derive(Debug, Default)]
 pub(super) struct Upstream {
     /// By child and parent: the child's end.
-    children: HashMap<(u32, u32), Waits>,
+    children: BTreeMap<(u32, u32), Waits>,
     /// By child and parent: the parent's end.
-    parents: HashMap<(u32, u32), Waits>,
-    ranks: std::collections::HashSet<u32>,
+    parents: BTreeMap<(u32, u32), Waits>,
+    ranks: BTreeSet<u32>,
 }
+
+/// Where a wait for a parent was spent, as parts of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shares {
+    links: f64,
+    parents: f64,
+    cache: f64,
+    shared_fs: f64,
+    unknown: f64,
+}
+
+/// What a parent knows of a link's wait, and the parts for which it waited itself, by the number of the link above.
+#[derive(Debug)]
+struct OwnShares {
+    here: Shares,
+    above: Vec<(usize, f64)>,
+}
+
+/// The shares of all links.
+#[derive(Debug)]
+pub(super) struct Apportioned(BTreeMap<(u32, u32), Shares>);
 
 impl Upstream {
     /// Adds a node's ends.
@@ -34,63 +56,94 @@ impl Upstream {
         }
     }
 
-    /// Returns where the requests of a node's processes waited.
-    pub(super) fn legs(&self, rank: u32, waits: &Waits) -> Legs {
-        let mut sums = Sums { node: waits.node_us as f64, ..Sums::default() };
-        sums.shared_fs += waits.shared_fs_us as f64;
-        sums.cache += waits.cache_us as f64;
-        for &(parent, us) in &waits.parents_us {
-            self.behind((rank, parent), us as f64, LINKS_MAX, &mut sums);
+    /// Apportions each link's wait. Nodes are parents of each other in different trees, so a way up is followed for all
+    /// links at once, one link further each time.
+    pub(super) fn apportion(&self) -> Apportioned {
+        let links: BTreeSet<(u32, u32)> = self.children.keys().chain(self.parents.keys()).copied().collect();
+        let numbers: BTreeMap<(u32, u32), usize> = links.iter().copied().zip(0..).collect();
+        let own: Vec<OwnShares> = links.iter().map(|&link| self.own_shares(link, &numbers)).collect();
+        let mut shares = vec![Shares::UNKNOWN; own.len()];
+        for _ in 0..LINKS_MAX {
+            shares = own.iter().map(|own| own.with(&shares)).collect();
         }
-        Legs {
-            wait_us: waits.wait_us,
-            node_us: sums.node.round() as u64,
-            links_us: sums.links.round() as u64,
-            parents_us: sums.parents.round() as u64,
-            cache_us: sums.cache.round() as u64,
-            shared_fs_us: sums.shared_fs.round() as u64,
-            unknown_us: sums.unknown.round() as u64,
-        }
+        Apportioned(links.into_iter().zip(shares).collect())
     }
 
-    /// Apportions `us` that a child waited for a parent.
-    fn behind(&self, (child, parent): (u32, u32), us: f64, links_left: u32, sums: &mut Sums) {
-        if links_left == 0 || !self.ranks.contains(&parent) {
-            sums.unknown += us;
-            return;
+    /// Returns the shares of a link's wait that its parent knows, and those of the links above.
+    fn own_shares(&self, (child, parent): (u32, u32), numbers: &BTreeMap<(u32, u32), usize>) -> OwnShares {
+        if !self.ranks.contains(&parent) {
+            return OwnShares { here: Shares::UNKNOWN, above: Vec::new() };
         }
         let sent = self.children.get(&(child, parent)).map_or(0, |waits| waits.wait_us) as f64;
         let Some(served) = self.parents.get(&(child, parent)).filter(|waits| waits.wait_us > 0 && sent > 0.0) else {
-            sums.links += us;
-            return;
+            return OwnShares { here: Shares { links: 1.0, ..Shares::default() }, above: Vec::new() };
         };
         let all = served.wait_us as f64;
-        let at_parent = us * (all / sent).min(1.0);
-        sums.links += us - at_parent;
-        let share = |part: u64| at_parent * part as f64 / all;
-        sums.parents += share(served.node_us);
-        sums.shared_fs += share(served.shared_fs_us);
-        sums.cache += share(served.cache_us);
-        for &(next, part) in &served.parents_us {
-            self.behind((parent, next), share(part), links_left - 1, sums);
+        let at_parent = (all / sent).min(1.0);
+        let part = |us: u64| at_parent * us as f64 / all;
+        let mut here = Shares {
+            links: 1.0 - at_parent,
+            parents: part(served.node_us),
+            cache: part(served.cache_us),
+            shared_fs: part(served.shared_fs_us),
+            unknown: 0.0,
+        };
+        let mut above = Vec::new();
+        for &(next, us) in &served.parents_us {
+            match numbers.get(&(parent, next)) {
+                Some(&number) => above.push((number, part(us))),
+                None => here.unknown += part(us),
+            }
         }
+        OwnShares { here, above }
     }
 
     /// Returns the ends of a link: the child's and the parent's.
     pub(super) fn ends(&self, child: u32, parent: u32) -> (Waits, Waits) {
-        let of = |ends: &HashMap<(u32, u32), Waits>| ends.get(&(child, parent)).cloned().unwrap_or_default();
+        let of = |ends: &BTreeMap<(u32, u32), Waits>| ends.get(&(child, parent)).cloned().unwrap_or_default();
         (of(&self.children), of(&self.parents))
     }
 }
 
-#[derive(Debug, Default)]
-struct Sums {
-    node: f64,
-    links: f64,
-    parents: f64,
-    cache: f64,
-    shared_fs: f64,
-    unknown: f64,
+impl Shares {
+    const UNKNOWN: Shares = Shares { links: 0.0, parents: 0.0, cache: 0.0, shared_fs: 0.0, unknown: 1.0 };
+
+    /// Adds `weight` times `other`.
+    fn add(&mut self, weight: f64, other: &Shares) {
+        self.links += weight * other.links;
+        self.parents += weight * other.parents;
+        self.cache += weight * other.cache;
+        self.shared_fs += weight * other.shared_fs;
+        self.unknown += weight * other.unknown;
+    }
+}
+
+impl OwnShares {
+    /// Returns all shares, if those of the links above are `shares`.
+    fn with(&self, shares: &[Shares]) -> Shares {
+        let mut all = self.here;
+        self.above.iter().for_each(|&(number, part)| all.add(part, &shares[number]));
+        all
+    }
+}
+
+impl Apportioned {
+    /// Returns where the requests of a node's processes waited.
+    pub(super) fn legs(&self, rank: u32, waits: &Waits) -> Legs {
+        let mut sums = Shares::default();
+        for &(parent, us) in &waits.parents_us {
+            sums.add(us as f64, self.0.get(&(rank, parent)).unwrap_or(&Shares::UNKNOWN));
+        }
+        Legs {
+            wait_us: waits.wait_us,
+            node_us: waits.node_us,
+            links_us: sums.links.round() as u64,
+            parents_us: sums.parents.round() as u64,
+            cache_us: waits.cache_us + sums.cache.round() as u64,
+            shared_fs_us: waits.shared_fs_us + sums.shared_fs.round() as u64,
+            unknown_us: sums.unknown.round() as u64,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -125,7 +178,8 @@ mod tests {
             ],
         ));
         upstream.add(&part(0, vec![link(1, Relation::Child, waits(400, 100, 300, &[]))]));
-        let legs = upstream.legs(2, &waits(2100, 100, 0, &[(1, 2000)]));
+        let apportioned = upstream.apportion();
+        let legs = apportioned.legs(2, &waits(2100, 100, 0, &[(1, 2000)]));
         let expected = Legs {
             wait_us: 2100,
             node_us: 100,
@@ -135,7 +189,7 @@ mod tests {
             ..Legs::default()
         };
         assert_eq!(legs, expected);
-        let lost = upstream.legs(2, &waits(50, 0, 0, &[(7, 50)]));
+        let lost = apportioned.legs(2, &waits(50, 0, 0, &[(7, 50)]));
         assert_eq!(lost, Legs { wait_us: 50, unknown_us: 50, ..Legs::default() });
     }
 
@@ -147,6 +201,25 @@ mod tests {
             let links = vec![link(other, Relation::Child, waits(other)), link(other, Relation::Parent, waits(other))];
             upstream.add(&part(rank, links));
         }
-        assert_eq!(upstream.legs(0, &waits(1)).unknown_us, 10);
+        assert_eq!(upstream.apportion().legs(0, &waits(1)).unknown_us, 10);
+    }
+
+    #[test]
+    fn many_nodes_that_are_all_parents_of_each_other_take_little_time() {
+        let mut upstream = Upstream::default();
+        let others = |rank: u32| (0..64).filter(move |&other| other != rank);
+        for rank in 0..64 {
+            let waits = || Waits {
+                wait_us: 100,
+                shared_fs_us: 37,
+                parents_us: others(rank).map(|other| (other, 1)).collect(),
+                ..Waits::default()
+            };
+            let ends = |other| [link(other, Relation::Child, waits()), link(other, Relation::Parent, waits())];
+            upstream.add(&part(rank, others(rank).flat_map(ends).collect()));
+        }
+        let legs =
+            upstream.apportion().legs(0, &Waits { wait_us: 1000, parents_us: vec![(1, 1000)], ..Waits::default() });
+        assert_eq!((legs.shared_fs_us, legs.unknown_us), (1000, 0));
     }
 }

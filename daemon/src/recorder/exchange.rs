@@ -91,7 +91,7 @@ impl Recorder {
             }
             (Message::Content { path, head, .. }, Relation::Parent) => {
                 if let Some(row) = self.paths.row(path) {
-                    row.bytes += head.content_bytes();
+                    row.parent_bytes += head.content_bytes();
                 }
                 self.came_from(path, rank);
             }
@@ -111,7 +111,7 @@ impl Recorder {
                 if let Some((path, _)) = self.transfers.get(&(rank, transfer.0)).cloned()
                     && let Some(row) = self.paths.row(&path)
                 {
-                    row.bytes += u64::from(*bytes);
+                    row.parent_bytes += u64::from(*bytes);
                 }
             }
             (Message::End { transfer, .. } | Message::Failed { transfer, .. }, Relation::Parent) => {

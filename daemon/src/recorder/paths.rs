@@ -217,7 +217,13 @@ impl Tracked {
             Leg::Cache => (Source::Cache, 0),
             Leg::Parent(rank) => (Source::Parent, rank),
         };
-        row.bytes += bytes.saturating_sub(bytes_before);
+        let came = bytes.saturating_sub(bytes_before);
+        match leg {
+            Leg::SharedFs => row.shared_fs_bytes += came,
+            Leg::Cache => row.cache_bytes += came,
+            // These are counted as they come.
+            Leg::Parent(_) => {}
+        }
         if leg == Leg::SharedFs {
             row.reads += 1;
             row.read_us += now_us - since_us;
@@ -250,7 +256,7 @@ mod tests {
         assert_eq!(paths.legs(&file, 100, 120), [(Leg::SharedFs, 20)]);
         let (rows, names, left_out) = paths.finish(|_| 7);
         assert_eq!((rows.len(), left_out), (2, 0));
-        assert_eq!((rows[1].bytes, rows[1].reads, rows[1].read_us, rows[1].fetched_us), (4000, 1, 25, 35));
+        assert_eq!((rows[1].shared_fs_bytes, rows[1].reads, rows[1].read_us, rows[1].fetched_us), (4000, 1, 25, 35));
         assert_eq!(names, [(file.hash(), "/sw/lib/x".to_owned())]);
     }
 

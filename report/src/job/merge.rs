@@ -235,21 +235,12 @@ fn add_row(path: &mut PathReport, row: &PathRow, rank: u32, moment: impl Fn(u64)
     let nodes = &mut path.nodes;
     nodes.known += 1;
     nodes.requested += u32::from(row.requests > 0);
-    let bytes = match row.source {
-        Source::SharedFs => {
-            nodes.shared_fs += 1;
-            &mut path.shared_fs_bytes
-        }
-        Source::Cache => {
-            nodes.cache += 1;
-            &mut path.cache_bytes
-        }
-        _ => {
-            nodes.parent += u32::from(row.source == Source::Parent);
-            &mut path.parent_bytes
-        }
-    };
-    *bytes += row.bytes;
+    match row.source {
+        Source::SharedFs => nodes.shared_fs += 1,
+        Source::Cache => nodes.cache += 1,
+        Source::Parent => nodes.parent += 1,
+        Source::None => {}
+    }
     nodes.pushed += u32::from(row.cause == Cause::Pushed && row.arrived_us > 0);
     nodes.preloaded += u32::from(row.cause == Cause::Preload);
     nodes.stored += u32::from(row.stored_bytes > 0);
@@ -265,6 +256,9 @@ fn add_row(path: &mut PathReport, row: &PathRow, rank: u32, moment: impl Fn(u64)
     path.child_requests += row.child_requests;
     path.reads += row.reads;
     path.read_us += row.read_us;
+    path.shared_fs_bytes += row.shared_fs_bytes;
+    path.cache_bytes += row.cache_bytes;
+    path.parent_bytes += row.parent_bytes;
     path.stored_bytes += row.stored_bytes;
 }
 
@@ -306,7 +300,8 @@ mod tests {
             asked_us: fetched_us,
             fetched_us,
             arrived_us: fetched_us + 30,
-            bytes: 100,
+            shared_fs_bytes: if source == Source::SharedFs { 100 } else { 0 },
+            parent_bytes: if source == Source::Parent { 100 } else { 0 },
             stored_bytes: 4096,
             ..PathRow::default()
         }

@@ -7,7 +7,7 @@ use super::schema::{Cell as NodeCell, JobReport, PathReport};
 use super::text::{event_name, headline, kind, leg_rows, remarks, source, time};
 use crate::page::{Category, Cell, Column, Page, Section, Table, Timeline};
 
-/// Waits in the time-line.
+/// Waits of single nodes that the page shows; JSON has more.
 const WAITS_MAX: usize = 2000;
 /// Snapshots of one node that the page shows.
 const SNAPSHOTS_MAX: usize = 32;
@@ -230,20 +230,25 @@ fn nodes(report: &JobReport) -> Section {
 fn waits(report: &JobReport) -> Timeline {
     let mut timeline = Timeline::new("time since the beginning of headwater run");
     let categories = Categories::of(&mut timeline);
-    let mut cells: Vec<&NodeCell> = report.cells.iter().filter(|cell| cell.wait_us > 0).collect();
-    cells.sort_by_key(|cell| Reverse(cell.wait_us_max));
-    cells.truncate(WAITS_MAX);
-    cells.sort_by_key(|cell| cell.asked_us);
-    for cell in cells {
+    for cell in longest(report) {
         let Some(asked_us) = cell.asked_us else { continue };
         let path = &report.paths[cell.path as usize].path;
-        let row = timeline.row(format!("rank {}: {path}", cell.rank));
+        let row = timeline.row(format!("{path} on rank {}", cell.rank));
         row.bar(ns(asked_us), ns(asked_us) + cell.wait_us_max * 1000, categories.wait, source(cell.source));
         if let Some((from, to, category)) = span(cell, &categories) {
             row.bar(from, to, category, source(cell.source));
         }
     }
     timeline
+}
+
+/// Returns the cells with the longest waits, in the order of time.
+fn longest(report: &JobReport) -> Vec<&NodeCell> {
+    let mut cells: Vec<&NodeCell> = report.cells.iter().filter(|cell| cell.wait_us > 0).collect();
+    cells.sort_by_key(|cell| Reverse(cell.wait_us_max));
+    cells.truncate(WAITS_MAX);
+    cells.sort_by_key(|cell| cell.asked_us);
+    cells
 }
 
 /// Returns a bar of one path on one node.
@@ -269,7 +274,7 @@ fn cell_table(report: &JobReport) -> Table {
         Column::nanoseconds("longest wait"),
     ]);
     let moment = |us: Option<i64>| us.map_or(Cell::Empty, |us| Cell::number(ns(us)));
-    for cell in &report.cells {
+    for cell in longest(report) {
         table.row([
             Cell::text(&report.paths[cell.path as usize].path),
             Cell::number(cell.rank.into()),

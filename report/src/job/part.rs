@@ -152,7 +152,7 @@ pub enum Cause {
 
 /// What a node did about one path. In JSON it is an array of its numbers in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "[u64; 18]", into = "[u64; 18]")]
+#[serde(from = "[u64; 20]", into = "[u64; 20]")]
 pub struct PathRow {
     /// The path's hash.
     pub hash: u64,
@@ -186,8 +186,12 @@ pub struct PathRow {
     pub reads: u64,
     /// Time of these reads, summed.
     pub read_us: u64,
-    /// Bytes of content that arrived.
-    pub bytes: u64,
+    /// Bytes of content that came from the shared file system.
+    pub shared_fs_bytes: u64,
+    /// Bytes of content that came from the cache.
+    pub cache_bytes: u64,
+    /// Bytes of content that came from parents.
+    pub parent_bytes: u64,
     /// Bytes that the store has at the end.
     pub stored_bytes: u64,
 }
@@ -201,8 +205,8 @@ fn of<T: Copy>(all: &[T], number: u64) -> T {
     *all.get(number as usize).unwrap_or(&all[0])
 }
 
-impl From<[u64; 18]> for PathRow {
-    fn from(n: [u64; 18]) -> PathRow {
+impl From<[u64; 20]> for PathRow {
+    fn from(n: [u64; 20]) -> PathRow {
         PathRow {
             hash: n[0],
             kind: of(&KINDS, n[1]),
@@ -220,14 +224,16 @@ impl From<[u64; 18]> for PathRow {
             child_requests: n[13],
             reads: n[14],
             read_us: n[15],
-            bytes: n[16],
-            stored_bytes: n[17],
+            shared_fs_bytes: n[16],
+            cache_bytes: n[17],
+            parent_bytes: n[18],
+            stored_bytes: n[19],
         }
     }
 }
 
-impl From<PathRow> for [u64; 18] {
-    fn from(row: PathRow) -> [u64; 18] {
+impl From<PathRow> for [u64; 20] {
+    fn from(row: PathRow) -> [u64; 20] {
         [
             row.hash,
             row.kind as u64,
@@ -245,7 +251,9 @@ impl From<PathRow> for [u64; 18] {
             row.child_requests,
             row.reads,
             row.read_us,
-            row.bytes,
+            row.shared_fs_bytes,
+            row.cache_bytes,
+            row.parent_bytes,
             row.stored_bytes,
         ]
     }
@@ -353,12 +361,12 @@ mod tests {
 
     #[test]
     fn rows_are_read_as_they_were_written() {
-        let numbers: [u64; 18] = std::array::from_fn(|at| if (1..5).contains(&at) { 3 } else { at as u64 * 1000 });
+        let numbers: [u64; 20] = std::array::from_fn(|at| if (1..5).contains(&at) { 3 } else { at as u64 * 1000 });
         let row = PathRow::from(numbers);
         assert_eq!((row.kind, row.source, row.cause), (Kind::Link, Source::Parent, Cause::Preload));
         let json = serde_json::to_string(&row).unwrap();
         assert_eq!(serde_json::from_str::<PathRow>(&json).unwrap(), row);
-        let unknown = PathRow::from([99; 18]);
+        let unknown = PathRow::from([99; 20]);
         assert_eq!((unknown.kind, unknown.source, unknown.cause), (Kind::Unknown, Source::None, Cause::Pushed));
     }
 

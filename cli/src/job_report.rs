@@ -128,4 +128,26 @@ mod tests {
         assert!(check(&scratch.path().join("absent/report.html")).is_err());
         assert!(check(&file.join("below")).is_err());
     }
+
+    #[test]
+    fn each_field_has_its_place_in_the_reference() {
+        let reference = include_str!("../../docs/reference/statistics.md");
+        let reference = reference.split("## The report: `--report FILE`").nth(1).unwrap();
+        let reference = reference.split("\n## ").next().unwrap();
+        fn check(reference: &str, fields: &serde_json::Value) {
+            for (name, value) in fields.as_object().into_iter().flatten() {
+                assert!(reference.contains(&format!("`{name}`")), "{name}");
+                check(reference, value);
+                value.as_array().into_iter().flatten().for_each(|value| check(reference, value));
+            }
+        }
+        let report = job::JobReport {
+            nodes: vec![job::NodeReport { snapshots: vec![job::Snapshot::default()], ..Default::default() }],
+            links: vec![job::LinkReport::default()],
+            paths: vec![job::PathReport { asked: Some(job::Span { first_us: 0, last_us: 0 }), ..Default::default() }],
+            cells: vec![job::Cell::default()],
+            ..Default::default()
+        };
+        check(reference, &serde_json::to_value(report).unwrap());
+    }
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Result, anyhow};
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
+use headwater_report::job::Merger;
 use rustix::io::Errno;
 
 use crate::ahead::{Ahead, allow_without};
@@ -107,8 +108,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
         Ok(file) => file,
         Err(status) => return Ok((status, None)),
     };
-    let audience = Audience::here(options);
-    let opened = Opened::default();
+    let (audience, opened) = (Audience::here(options), Opened::default());
     let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
     if options.show_scope {
@@ -158,21 +158,29 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     let mut merger = job_report.as_ref().filter(|_| serving.is_some()).map(JobReport::merger);
-    let recorded: Recorded = serving.map(|serving| {
-        summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
-        summary.preload.from = preload.map(preload::name);
-        let (reports, lines) = serving.end(&events, merger.as_mut());
-        summary.add(&reports, start);
-        lines
-    });
+    summary.preload.from = preload.filter(|_| serving.is_some()).map(preload::name);
+    let end = |serving| end(serving, &nodes, &events, merger.as_mut(), (&mut summary, start));
+    let recorded: Recorded = serving.map(end);
     if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
         summary.fail(&error);
     }
     report(options, &summary);
-    if let (Some(job_report), Some(merger)) = (&job_report, merger) {
-        job_report.write(merger, options.nodes, &summary);
-    }
+    job_report.iter().zip(merger).for_each(|(to, merger)| to.write(merger, options.nodes, &summary));
     Ok((summary.exit_status, recorded))
+}
+
+/// Ends the session, and adds what its nodes report to the summary and to `merger`; returns what they recorded.
+fn end(
+    serving: Serving,
+    nodes: &[u32],
+    events: &Receiver<Event>,
+    merger: Option<&mut Merger>,
+    (summary, start): (&mut Summary, Start),
+) -> Vec<String> {
+    summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
+    let (reports, lines) = serving.end(events, merger);
+    summary.add(&reports, start);
+    lines
 }
 
 /// Finds the program's file. Reports a program that can't be executed, and returns a shell's exit status.

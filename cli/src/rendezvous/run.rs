@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -83,21 +83,14 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     };
     let mut service = service(&options.service, &scope, found_program, Some(&io));
     service.preload = ahead.preload().or(service.preload);
-    service.records = ahead.records();
-    service.reports = is_served && job_report.is_some();
+    (service.records, service.reports) = (ahead.records(), is_served && job_report.is_some());
     let begun = open(&options.service, service, sender)
         .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));
     let ((command, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            allow_without(options, &format!("{error:#}"))?;
-            warn_without(&error);
             job_report.iter().for_each(|report| report.leave_out("no session could be made"));
-            let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
-            summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
-            summary.timeline.program_exit_ms = Some(start.elapsed_ms());
-            report(options, &summary);
-            return Ok(summary.exit_status);
+            return run_unserved(options, &events, &error, start);
         }
     };
     let launcher = start_launcher(&command)?;
@@ -110,8 +103,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     front.end();
     watch.collect_reports(&events, start);
     drop(file);
-    let recorded = watch.take_recorded();
-    let merged = watch.take_merged();
+    let (recorded, merged) = (watch.take_recorded(), watch.take_merged());
     if is_served {
         watch.add_to(&job.service, &mut summary, start);
     }
@@ -119,9 +111,18 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
         summary.fail(&error);
     }
     report(options, &summary);
-    if let (Some(job_report), Some((merger, ranks))) = (&job_report, merged) {
-        job_report.write(merger, ranks, &summary);
-    }
+    job_report.iter().zip(merged).for_each(|(to, (merger, ranks))| to.write(merger, ranks, &summary));
+    Ok(summary.exit_status)
+}
+
+/// Runs the launcher without a session, because none could be made; returns its exit status.
+fn run_unserved(options: &RunOptions, events: &Receiver<Event>, why: &anyhow::Error, start: Start) -> Result<u8> {
+    allow_without(options, &format!("{why:#}"))?;
+    warn_without(why);
+    let mut summary = Summary::new(0, 0, &Choice::off(format!("{why:#}")));
+    summary.exit_status = wait(start_launcher(&plain_command(options))?, events, |_| {})?;
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
+    report(options, &summary);
     Ok(summary.exit_status)
 }
 

@@ -72,8 +72,8 @@ impl Daemon {
         let driver =
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let preloading = Preloading::start(config, &scope, &waker);
-        let keeping = Keeping::start(cache.clone());
-        let readers = Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache);
+        let readers =
+            Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache.clone());
         Ok(Daemon {
             driver,
             content: Content {
@@ -91,7 +91,7 @@ impl Daemon {
                 timeline: Timeline::default(),
                 pressure,
                 preloading,
-                keeping,
+                keeping: Keeping::start(cache),
                 beyond: Beyond::watch(config.preload.as_ref(), config.recover),
                 recorder: config.report_to.as_ref().map(|_| Box::new(Recorder::start(config))),
                 replicating,

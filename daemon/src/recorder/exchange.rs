@@ -1,11 +1,11 @@
 //! What is recorded of the node's inputs and outputs.
 
-use headwater_abi::attr::mode;
 use headwater_abi::wire::{Fact, Message};
-use headwater_abi::{Attr, Path, Want};
+use headwater_abi::{Path, Want};
 use headwater_proto::{Input, Output, Peer, Publication, Time};
 use headwater_report::job::{Cause, EventKind, Kind, Relation, Source};
 
+use super::kinds::kind_of;
 use super::paths::{Leg, Piece};
 use super::{CHILD_REQUESTS_MAX, Recorder, Waiting, add_wait};
 
@@ -19,9 +19,8 @@ impl Recorder {
             Input::RequestBlock { client, path, .. } => self.requested(now_us, *client, path, Want::WHOLE, false),
             Input::Preload { client, path, want, .. } => self.requested(now_us, *client, path, *want, true),
             Input::ClientGone { client } => {
-                if self.waiting.remove(client).is_some_and(|waiting| !waiting.is_preload) {
-                    self.processes_waiting -= 1;
-                }
+                let gone = self.waiting.remove(client);
+                self.processes_waiting -= u64::from(gone.is_some_and(|waiting| !waiting.is_preload));
             }
             // The first link to a peer is no event.
             Input::PeerUp { peer } if self.lost.remove(&end(*peer)) => {
@@ -262,25 +261,6 @@ fn end(peer: Peer) -> (Relation, u32) {
     match peer {
         Peer::Parent(rank) => (Relation::Parent, rank.0),
         Peer::Child(rank) => (Relation::Child, rank.0),
-    }
-}
-
-/// Returns what a fact is about; `None` for an absent name.
-pub(crate) fn kind_of(fact: &Fact) -> Option<Kind> {
-    match fact {
-        Fact::Absent => None,
-        Fact::Error(_) => Some(Kind::Other),
-        Fact::Attr(attr) => Some(kind_of_attr(attr)),
-        Fact::Link(..) => Some(Kind::Link),
-        Fact::Listing(..) | Fact::Unlistable(_) => Some(Kind::Directory),
-    }
-}
-
-fn kind_of_attr(attr: &Attr) -> Kind {
-    match attr.mode & mode::TYPE {
-        mode::FILE => Kind::File,
-        mode::DIR => Kind::Directory,
-        _ => Kind::Other,
     }
 }
 

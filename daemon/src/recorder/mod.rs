@@ -4,6 +4,7 @@
 //! limited in number. Without `--report` there is no recorder.
 
 mod exchange;
+mod kinds;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +16,7 @@ use headwater_report::job::{
     Cause, EventKind, EventPart, Kind, LinkPart, NodePart, Relation, Snapshot, Traffic, Waits,
 };
 
-pub(crate) use self::exchange::kind_of;
+pub(crate) use self::kinds::kind_of;
 use self::paths::{Leg, Paths, Piece};
 use crate::config::Config;
 use crate::control_socket::links;

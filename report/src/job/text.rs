@@ -67,7 +67,7 @@ pub(super) fn remarks(report: &JobReport) -> Vec<String> {
         let ranks: Vec<String> = report.missing_ranks.iter().take(16).map(u32::to_string).collect();
         let more = if report.missing_ranks.len() > 16 { ", …" } else { "" };
         remarks.push(format!(
-            "The records of {} nodes are missing, because their daemons ended without them: ranks {}{more}.",
+            "Records are missing of nodes whose daemons ended without them ({}): ranks {}{more}.",
             report.missing_ranks.len(),
             ranks.join(", ")
         ));
@@ -271,7 +271,7 @@ mod tests {
         let text = text(&report);
         for expected in [
             "python3 x.py: 2 nodes, via audit, exit status 0\n",
-            "The records of 1 nodes are missing",
+            "Records are missing of nodes whose daemons ended without them (1): ranks 1.",
             "On ranks 0 a daemon died",
             "wrong by 250µs",
             "There was no room for 1,234 paths.",

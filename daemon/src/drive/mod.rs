@@ -121,6 +121,13 @@ pub(crate) struct Reactor {
     pub(crate) ready_by: Time,
 }
 
+impl Driver {
+    /// Returns a driver with nothing pending.
+    pub(crate) fn new(node: Node) -> Driver {
+        Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() }
+    }
+}
+
 impl Daemon {
     /// Feeds an input to the node and executes its outputs.
     pub(crate) fn feed(&mut self, input: Input) {

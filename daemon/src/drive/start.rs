@@ -1,6 +1,5 @@
 //! Starts a daemon, part by part, in the order in which processes may meet them.
 
-use std::collections::VecDeque;
 use std::io::{self};
 use std::net::TcpListener;
 use std::path::Path;
@@ -69,13 +68,11 @@ impl Daemon {
         generations.older.iter().for_each(|older| store.remember_generation(&older.dir));
         let mount = mounts::serve_mount(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
-        let driver =
-            Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let preloading = Preloading::start(config, &scope, &waker);
         let readers =
             Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache.clone());
         Ok(Daemon {
-            driver,
+            driver: Driver::new(node),
             content: Content {
                 store,
                 table,

@@ -17,6 +17,7 @@ mod guard;
 mod help;
 mod installed;
 mod io;
+mod job_report;
 mod launch;
 mod message;
 mod metrics;

@@ -5,6 +5,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
+/// Returns the time of this machine's monotonic clock, in microseconds. It is the same for all processes.
+pub fn monotonic_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}
+
 /// Sets close-on-exec on all descriptors but standard input, output and error. Without effect before Linux 5.11.
 pub fn inherit_nothing() {
     // SAFETY: it changes a flag of descriptors, and no memory; the flag matters to `execve` alone.

@@ -11,6 +11,7 @@ use headwater_figures::text::{grouped, size};
 use serde::Serialize;
 
 use crate::message::log;
+use crate::process::monotonic_us;
 use crate::status::FAILURE;
 use crate::via::{Choice, Mechanism};
 
@@ -19,6 +20,7 @@ use crate::via::{Choice, Mechanism};
 pub struct Start {
     instant: Instant,
     unix_ms: u64,
+    monotonic_us: u64,
 }
 
 /// Milliseconds from the start; `None` for events that did not happen.
@@ -130,7 +132,17 @@ impl Start {
     /// Returns the present time.
     pub fn now() -> Start {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Start { instant: Instant::now(), unix_ms: unix.as_millis() as u64 }
+        Start { instant: Instant::now(), unix_ms: unix.as_millis() as u64, monotonic_us: monotonic_us() }
+    }
+
+    /// Returns the time by this machine's monotonic clock, in microseconds.
+    pub fn monotonic_us(self) -> u64 {
+        self.monotonic_us
+    }
+
+    /// Returns the time since the epoch, in milliseconds.
+    pub fn unix_ms(self) -> u64 {
+        self.unix_ms
     }
 
     /// Returns the milliseconds since then.
@@ -400,7 +412,7 @@ mod tests {
 
     #[test]
     fn reports_add_up() {
-        let start = Start { instant: Instant::now() - Duration::from_secs(2), unix_ms: 1500 };
+        let start = Start { instant: Instant::now() - Duration::from_secs(2), unix_ms: 1500, monotonic_us: 0 };
         let mut summary = Summary::new(4, 6, &choice());
         let mut other = report();
         other.memory.store_bytes = 7;

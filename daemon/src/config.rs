@@ -92,6 +92,10 @@ pub struct Config {
     /// known.
     #[serde(default)]
     pub record_to: Option<PathBuf>,
+    /// At its end, the daemon writes here what it did about each path and link: a
+    /// [`NodePart`](headwater_report::job::NodePart) as JSON. Without it, nothing of that is recorded.
+    #[serde(default)]
+    pub report_to: Option<PathBuf>,
     /// Make copies of libraries for each memory domain in this directory: `/sys/devices/system/node`.
     #[serde(default)]
     pub numa_replicas: Option<PathBuf>,
@@ -364,6 +368,7 @@ pub(crate) mod tests {
             cache: None,
             preload: None,
             record_to: None,
+            report_to: None,
             numa_replicas: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,

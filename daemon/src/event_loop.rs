@@ -73,6 +73,9 @@ pub(crate) fn serve(
             tracing::debug!(%error, "what processes used is not recorded");
         }
     }
+    if let Some(path) = config.report_to.as_ref().filter(|_| command == Command::Stop) {
+        daemon.write_records(path);
+    }
     daemon.housekeeping.replicating.end();
     if command == Command::Stop {
         daemon.housekeeping.keeping.end();
@@ -176,6 +179,7 @@ impl Daemon {
             self.feed(input);
         }
         self.content.store.tick(now);
+        self.record_state();
         self.continue_clearing(now);
         self.check_generations(now);
         self.check_pressure(now);

@@ -19,6 +19,7 @@ mod preload;
 mod pressure;
 pub mod process;
 mod recorded;
+mod recorder;
 mod recovery;
 mod replicas;
 mod report;

@@ -222,6 +222,11 @@ impl Parked {
         self
     }
 
+    /// Returns when the request was read, if it waits for the first time.
+    pub fn began(&self) -> Option<Instant> {
+        (self.attempt.rounds == 0).then_some(self.read_at)
+    }
+
     /// Returns how long ago the request was read.
     pub(crate) fn age(&self) -> Duration {
         self.read_at.elapsed()

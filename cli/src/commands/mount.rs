@@ -67,6 +67,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         is_detached: !options.foreground,
         preload: None,
         records: Records::None,
+        reports: false,
         fabric: None,
         node_names: local_names(&arrangement),
         link_protection: LinkProtection::Encrypt,

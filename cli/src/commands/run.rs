@@ -11,12 +11,14 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Result, anyhow};
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
+use headwater_report::job::Merger;
 use rustix::io::Errno;
 
 use crate::ahead::{Ahead, allow_without};
 use crate::discover::{discover, serves, why_nothing};
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
+use crate::job_report::JobReport;
 use crate::launch::Launch;
 use crate::message::{log, show};
 use crate::namespace;
@@ -98,6 +100,7 @@ fn is_short_of_processes(error: &anyhow::Error) -> bool {
 /// Runs the program as a child of this process.
 fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
     let start = Start::now();
+    let job_report = JobReport::of(options, start).filter(|_| !options.show_scope);
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -105,8 +108,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
         Ok(file) => file,
         Err(status) => return Ok((status, None)),
     };
-    let audience = Audience::here(options);
-    let opened = Opened::default();
+    let (audience, opened) = (Audience::here(options), Opened::default());
     let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
     if options.show_scope {
@@ -135,6 +137,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
         arrangement: &arrangement,
         preload,
         records,
+        reports: job_report.is_some(),
         audience,
         progress: &progress,
     };
@@ -145,6 +148,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     drop((opened, progress));
     if serving.is_none() {
         allow_without(options, &choice.reason)?;
+        job_report.iter().for_each(|report| report.leave_out(&choice.reason));
     }
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
@@ -153,18 +157,30 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
-    let recorded: Recorded = serving.map(|serving| {
-        summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
-        summary.preload.from = preload.map(preload::name);
-        let (reports, lines) = serving.end(&events);
-        summary.add(&reports, start);
-        lines
-    });
+    let mut merger = job_report.as_ref().filter(|_| serving.is_some()).map(JobReport::merger);
+    summary.preload.from = preload.filter(|_| serving.is_some()).map(preload::name);
+    let end = |serving| end(serving, &nodes, &events, merger.as_mut(), (&mut summary, start));
+    let recorded: Recorded = serving.map(end);
     if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
         summary.fail(&error);
     }
     report(options, &options.program[0], &summary);
+    job_report.iter().zip(merger).for_each(|(to, merger)| to.write(merger, options.nodes, &summary));
     Ok((summary.exit_status, recorded))
+}
+
+/// Ends the session, and adds what its nodes report to the summary and to `merger`; returns what they recorded.
+fn end(
+    serving: Serving,
+    nodes: &[u32],
+    events: &Receiver<Event>,
+    merger: Option<&mut Merger>,
+    (summary, start): (&mut Summary, Start),
+) -> Vec<String> {
+    summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
+    let (reports, lines) = serving.end(events, merger);
+    summary.add(&reports, start);
+    lines
 }
 
 /// Finds the program's file. Reports a program that can't be executed, and returns a shell's exit status.

@@ -69,6 +69,12 @@ pub struct RunOptions {
           help_heading = OUTPUT)]
     pub summary_json: Option<PathBuf>,
 
+    /// Write what the start did on all nodes as a page, with text and JSON beside it: which node got which file when and
+    /// from where, and how long processes waited
+    #[arg(long, value_name = "FILE", env = "HEADWATER_REPORT", value_hint = ValueHint::FilePath,
+          help_heading = OUTPUT)]
+    pub report: Option<PathBuf>,
+
     /// Use a session of `headwater start`, with the files that its nodes have already
     #[arg(long = "session", value_name = "ID", env = "HEADWATER_USE_SESSION", conflicts_with_all = ["nodes", "ppn", "sealed"])]
     pub use_session: Option<String>,

@@ -73,6 +73,9 @@ pub struct Service {
     /// Which nodes report what their processes use.
     #[serde(default)]
     pub records: Records,
+    /// Whether nodes record what they do.
+    #[serde(default)]
+    pub reports: bool,
     /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
     /// The interfaces that carry the links between daemons, if the user named some.
@@ -227,6 +230,7 @@ mod tests {
             opening: None,
             preload: None,
             records: Records::None,
+            reports: false,
             ports: None,
             interfaces: Vec::new(),
             fabric: None,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use headwater_daemon::{Report, Shape};
+use headwater_report::job::NodePart;
 use serde::{Deserialize, Serialize};
 
 use super::membership::Arrival;
@@ -35,6 +36,17 @@ pub enum FromNode {
         /// What its processes used, if that is wanted of this node, as lines of a closure.
         #[serde(default)]
         recorded: Vec<String>,
+    },
+    /// The time at the node, by its monotonic clock, in microseconds.
+    Clock(u64),
+    /// What the node did, if that is wanted.
+    Part {
+        /// When the end was received, by the node's clock in microseconds, unless the front end was lost.
+        end_received_us: Option<u64>,
+        /// The time at the node.
+        sent_us: u64,
+        /// The records.
+        part: Box<NodePart>,
     },
     /// A launch that uses the session begins. It ends with the connection.
     Launching,

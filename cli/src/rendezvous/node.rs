@@ -38,7 +38,7 @@ use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
 use super::served::Served;
 use crate::io::preload;
 use crate::options::inner::NodeOptions;
-use crate::process::{self, Side};
+use crate::process::{self, Side, monotonic_us};
 use crate::session::directory::{NODES_TRIED_MAX, Session};
 use crate::session::events::Event;
 use crate::session::store;
@@ -264,7 +264,7 @@ impl Node {
                 Ok(Some(ToNode::TooLate)) => {
                     self.fall_back("the job's other nodes started without this one, which registered too late".into());
                 }
-                Ok(Some(ToNode::End)) => return self.finish(),
+                Ok(Some(ToNode::End)) => return self.finish(Some(monotonic_us())),
                 Ok(Some(ToNode::Welcome | ToNode::Ended(_))) => {}
                 Err(_) => self.front = None,
             }
@@ -287,6 +287,9 @@ impl Node {
             Served::start(&self.job.service, &roster, &self.session, &self.overlay, &self.sender, &self.events);
         match served {
             Ok(served) => {
+                if self.job.service.reports {
+                    self.send(&FromNode::Clock(monotonic_us()));
+                }
                 self.send(&FromNode::Ready(served.mechanism().into()));
                 self.stage = Stage::Serving(Box::new(served), roster);
                 self.answer_all();
@@ -305,7 +308,8 @@ impl Node {
         }
     }
 
-    fn finish(&mut self) {
+    /// Ends the daemon and sends what it reports; `end_received_us` is when the front end's message arrived.
+    fn finish(&mut self, end_received_us: Option<u64>) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
             // One directory of those for all mechanisms that were tried has the count.
             let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
@@ -313,6 +317,10 @@ impl Node {
             // The last mechanism that was tried is the one that served.
             let recorded = (0..NODES_TRIED_MAX).rev().map(|node| self.session.recorded(node));
             let recorded = recorded.into_iter().find(|lines| !lines.is_empty()).unwrap_or_default();
+            // Before the report, after which nothing is expected of this node.
+            if let Some(part) = (0..NODES_TRIED_MAX).rev().find_map(|node| self.session.part(node)).map(Box::new) {
+                self.send(&FromNode::Part { end_received_us, sent_us: monotonic_us(), part });
+            }
             self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report, recorded });
         }
     }
@@ -374,7 +382,7 @@ impl Node {
         if let Some(job) = self.job_file.as_ref().filter(|_| self.is_front_lost) {
             file::remove(job);
         }
-        self.finish();
+        self.finish(None);
         let deadline = Instant::now() + Duration::from_secs(2);
         while let Some(front) = &mut self.front
             && Instant::now() < deadline

@@ -119,6 +119,7 @@ pub fn service(
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         records: Records::None,
+        reports: false,
         ports: options.ports,
         interfaces: options.interfaces.clone(),
         fabric,

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -24,6 +24,7 @@ use crate::ahead::{Ahead, allow_without};
 use crate::discover::{serves, why_nothing};
 use crate::io::options::IoOptions;
 use crate::io::preload;
+use crate::job_report::JobReport;
 use crate::launch::{self, Processes};
 use crate::message::{log, show};
 use crate::notes::Audience;
@@ -45,6 +46,7 @@ const WELCOME_MAX: Duration = Duration::from_secs(10);
 /// Runs the launcher and returns its exit status.
 pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result<u8> {
     let start = Start::now();
+    let job_report = JobReport::of(options, start).filter(|_| !options.show_scope);
     let opened = Opened::default();
     let (scope, program) = discover_all(&options.service, &programs(found), &opened);
     if options.show_scope {
@@ -63,6 +65,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     if !is_served {
         allow_without(options, &choice.reason)?;
         Audience::here(options).report_off(options, false, &choice.reason);
+        job_report.iter().for_each(|report| report.leave_out(&choice.reason));
     }
     if !is_served && !io.is_wanted() {
         summary.exit_status = run_command(&plain_command(options))?;
@@ -80,36 +83,51 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     };
     let mut service = service(&options.service, &scope, found_program, Some(&io));
     service.preload = ahead.preload().or(service.preload);
-    service.records = ahead.records();
+    (service.records, service.reports) = (ahead.records(), is_served && job_report.is_some());
     let begun = open(&options.service, service, sender)
         .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));
     let ((command, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            allow_without(options, &format!("{error:#}"))?;
-            warn_without(&error);
-            let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
-            summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
-            summary.timeline.program_exit_ms = Some(start.elapsed_ms());
-            report(options, &first_program(options, found), &summary);
-            return Ok(summary.exit_status);
+            job_report.iter().for_each(|report| report.leave_out("no session could be made"));
+            return run_unserved(options, found, &events, &error, start);
         }
     };
     let launcher = start_launcher(&command)?;
     front.expect_many();
-    let mut watch = Watch::new(&job.service);
+    let merger = job_report.as_ref().filter(|_| job.service.reports).map(JobReport::merger);
+    let mut watch = Watch::new(&job.service).merge_into(merger);
     summary.exit_status = wait(launcher, &events, |event| watch.note(event, start))?;
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
+    watch.ends();
     front.end();
     watch.collect_reports(&events, start);
     drop(file);
-    let recorded = watch.take_recorded();
+    let (recorded, merged) = (watch.take_recorded(), watch.take_merged());
     if is_served {
         watch.add_to(&job.service, &mut summary, start);
     }
     if let Err(error) = ahead.settle(&summary, &recorded) {
         summary.fail(&error);
     }
+    report(options, &first_program(options, found), &summary);
+    job_report.iter().zip(merged).for_each(|(to, (merger, ranks))| to.write(merger, ranks, &summary));
+    Ok(summary.exit_status)
+}
+
+/// Runs the launcher without a session, because none could be made; returns its exit status.
+fn run_unserved(
+    options: &RunOptions,
+    found: &Prepared,
+    events: &Receiver<Event>,
+    why: &anyhow::Error,
+    start: Start,
+) -> Result<u8> {
+    allow_without(options, &format!("{why:#}"))?;
+    warn_without(why);
+    let mut summary = Summary::new(0, 0, &Choice::off(format!("{why:#}")));
+    summary.exit_status = wait(start_launcher(&plain_command(options))?, events, |_| {})?;
+    summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     report(options, &first_program(options, found), &summary);
     Ok(summary.exit_status)
 }
@@ -161,6 +179,11 @@ pub fn open_front(
 
 /// Runs the command in an existing session, or without Headwater if that fails; returns its exit status.
 pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
+    if options.report.is_some() {
+        log(
+            "note: --report is for sessions that end with the program; --session writes none. `headwater stats` shows a session's counters",
+        );
+    }
     match join_session(options, session) {
         Ok((command, _use)) => run_command(&command),
         Err(error) => run_without(options, &error),

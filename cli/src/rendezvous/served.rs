@@ -128,6 +128,7 @@ impl Attempt<'_> {
             verbose: service.verbose,
             preload: service.preload.as_ref(),
             records: service.records,
+            reports: service.reports,
             node_names: roster.names.clone(),
             fabric: service.fabric.clone(),
             link_protection: service.link_protection,

@@ -5,12 +5,14 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use headwater_daemon::Report;
+use headwater_report::job::{Clock, Merger};
 
 use super::events::NodeEvent;
 use super::file::Service;
 use super::messages::FromNode;
 use crate::message::log;
 use crate::preload;
+use crate::process::monotonic_us;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
@@ -28,6 +30,10 @@ pub struct Watch {
     wants_io: bool,
     /// See [`FromNode::Report`].
     recorded: Vec<String>,
+    /// What nodes did, if that is wanted.
+    merger: Option<Merger>,
+    /// When the nodes were notified of the end, by this machine's monotonic clock in microseconds.
+    end_sent_us: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -36,6 +42,7 @@ struct NodeState {
     processes: u32,
     from_zygotes: u32,
     report: Option<Report>,
+    clock: Clock,
     is_gone: bool,
 }
 
@@ -43,6 +50,22 @@ impl Watch {
     /// Returns the state before membership is decided.
     pub fn new(service: &Service) -> Watch {
         Watch { verbose: service.verbose, wants_io: service.io.is_some(), ..Watch::default() }
+    }
+
+    /// Adds what nodes did to `merger`.
+    pub fn merge_into(mut self, merger: Option<Merger>) -> Watch {
+        self.merger = merger;
+        self
+    }
+
+    /// Notes that the nodes are about to be notified of the end.
+    pub fn ends(&mut self) {
+        self.end_sent_us = Some(monotonic_us());
+    }
+
+    /// Returns what nodes did, and how many there are.
+    pub fn take_merged(&mut self) -> Option<(Merger, u32)> {
+        Some((self.merger.take()?, self.nodes.len() as u32))
     }
 
     /// Handles an event, and reports failures to the user.
@@ -94,6 +117,19 @@ impl Watch {
                 (state.processes, state.from_zygotes) = (processes, from_zygotes);
                 state.report = report.map(|report| *report);
                 state.is_gone = true;
+            }
+            NodeEvent::Message(node, FromNode::Clock(us)) => self.state(node).clock.received(us, monotonic_us()),
+            NodeEvent::Message(node, FromNode::Part { end_received_us, sent_us, part }) => {
+                let end_sent_us = self.end_sent_us;
+                let clock = &mut self.state(node).clock;
+                clock.received(sent_us, monotonic_us());
+                if let (Some(sent_us), Some(arrived_us)) = (end_sent_us, end_received_us) {
+                    clock.sent(sent_us, arrived_us);
+                }
+                let clock = *clock;
+                if let Some(merger) = &mut self.merger {
+                    merger.add(*part, clock);
+                }
             }
             NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop => {}
             NodeEvent::Disconnected(node) => self.state(node).is_gone = true,

@@ -70,6 +70,8 @@ pub struct Settings<'a> {
     pub preload: Option<&'a Preload>,
     /// Which nodes report what their processes use.
     pub records: Records,
+    /// Whether they record what they do: see [`JobReport`](crate::job_report::JobReport).
+    pub reports: bool,
     /// The nodes' names by rank, as a hostlist; empty if they are not known.
     pub node_names: String,
     /// libfabric for their links, where it works.
@@ -163,6 +165,7 @@ impl Settings<'_> {
             cache: self.cache.clone(),
             preload: self.preload.cloned(),
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
+            report_to: self.reports.then(|| session.part_path(node)),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
             link_protection: self.link_protection,

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
+use headwater_report::job::NodePart;
 use headwater_store::layout::NodeDir;
 use headwater_supervisor::remove_mounts_below;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
@@ -131,6 +132,16 @@ impl Session {
     pub fn recorded(&self, node: u32) -> Vec<String> {
         let text = fs::read_to_string(self.recorded_path(node)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns where the daemon of a node writes at its end what it did.
+    pub fn part_path(&self, node: u32) -> PathBuf {
+        self.directory.join(format!("part-{node}"))
+    }
+
+    /// Returns what the daemon of a node has written there, if it has.
+    pub fn part(&self, node: u32) -> Option<NodePart> {
+        serde_json::from_slice(&fs::read(self.part_path(node)).ok()?).ok()
     }
 
     /// Returns the lock file's path.

@@ -8,6 +8,7 @@ use anyhow::Result;
 use headwater_abi::table::Geometry;
 use headwater_closure::scope::Scope;
 use headwater_daemon::{Fabric, Preload, Report};
+use headwater_report::job::{Clock, Merger};
 use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
@@ -77,6 +78,8 @@ pub struct ServiceRequest<'a> {
     pub preload: Option<&'a Preload>,
     /// Which nodes report what their processes use.
     pub records: Records,
+    /// Whether nodes record what they do.
+    pub reports: bool,
     /// The readers of notes.
     pub audience: Audience,
     /// The steps before the program's start.
@@ -178,6 +181,7 @@ impl ServiceRequest<'_> {
             is_detached: false,
             preload: self.preload,
             records: self.records,
+            reports: self.reports,
             fabric,
             node_names: local_names(self.arrangement),
             link_protection: options.service.link_protection,
@@ -207,10 +211,15 @@ impl ServiceRequest<'_> {
 }
 
 impl Serving {
-    /// Ends the session; returns the daemons' reports, `None` for a lost one, and what they recorded.
-    pub fn end(self, events: &Receiver<Event>) -> (Vec<Option<Report>>, Vec<String>) {
+    /// Ends the session; returns the daemons' reports, `None` for a lost one, and what they recorded. Adds what they did
+    /// to `merger`, if there is one.
+    pub fn end(self, events: &Receiver<Event>, merger: Option<&mut Merger>) -> (Vec<Option<Report>>, Vec<String>) {
         let reports = self.daemons.stop(events);
-        let recorded = (0..reports.len() as u32).flat_map(|node| self.session.recorded(node)).collect();
+        let nodes = 0..reports.len() as u32;
+        let recorded = nodes.clone().flat_map(|node| self.session.recorded(node)).collect();
+        if let Some(merger) = merger {
+            nodes.filter_map(|node| self.session.part(node)).for_each(|part| merger.add(part, Clock::same()));
+        }
         drop(self.session);
         drop(self.disk);
         (reports, recorded)

@@ -140,6 +140,7 @@ impl Site {
             cache: local.storage.cache(),
             preload: None,
             record_to: None,
+            report_to: None,
             numa_replicas: None,
             rails: None,
             fabric: None,

@@ -157,6 +157,7 @@ impl Daemon {
 
     fn execute(&mut self, output: Output) {
         let now = self.now();
+        self.record_output(&output);
         match output {
             Output::Dial { rank } => self.content.links.dial(now, rank),
             Output::HangUp { rank } => self.hang_up(rank),
@@ -207,10 +208,7 @@ impl Daemon {
             }
             Output::Digest { path, aspect, head } => self.digest(path, aspect, &head),
             Output::Mismatch { path, from } => self.mismatch(&path, from),
-            Output::Discard { path, block } => {
-                self.content.transfers.forget(&path, block);
-                self.content.store.discard(&path, block);
-            }
+            Output::Discard { path, block } => self.discard(&path, block),
             Output::Forget { path } => self.forget(path),
             Output::Changed { path } => self.changed(path),
             Output::Publish(publication) => self.publish(publication),
@@ -224,6 +222,11 @@ impl Daemon {
             Output::RefreshFailed { request } => self.refresh_failed(request),
             Output::Disconnect { peer, reason } => self.content.links.disconnect(now, peer, reason),
         }
+    }
+
+    fn discard(&mut self, path: &Path, block: Option<u32>) {
+        self.content.transfers.forget(path, block);
+        self.content.store.discard(path, block);
     }
 
     fn hang_up(&mut self, rank: Rank) {
@@ -485,8 +488,7 @@ impl Daemon {
 
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {
         self.report_store_failure(&path, error);
-        self.content.transfers.forget(&path, block);
-        self.content.store.discard(&path, block);
+        self.discard(&path, block);
         self.driver.inbox.push_back(Input::StoreFailed { path, block });
     }
 }

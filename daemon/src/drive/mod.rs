@@ -10,6 +10,7 @@ mod generations;
 mod mounts;
 mod preload;
 mod pressure;
+mod recorder;
 mod refresh;
 mod replicas;
 mod report;
@@ -38,6 +39,7 @@ use crate::generation::Generations;
 use crate::keeping::Keeping;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
+use crate::recorder::Recorder;
 use crate::replicas::Replicating;
 use crate::stats::{Changed, NodeStats};
 
@@ -102,6 +104,8 @@ pub(crate) struct Housekeeping {
     pub(crate) preloading: Preloading,
     pub(crate) keeping: Keeping,
     pub(crate) beyond: Option<Beyond>,
+    /// With `--report` only.
+    pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) replicating: Replicating,
     /// Source files that were found changed.
     pub(crate) changes: Changed,
@@ -117,11 +121,21 @@ pub(crate) struct Reactor {
     pub(crate) ready_by: Time,
 }
 
+impl Driver {
+    /// Returns a driver with nothing pending.
+    pub(crate) fn new(node: Node) -> Driver {
+        Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() }
+    }
+}
+
 impl Daemon {
     /// Feeds an input to the node and executes its outputs.
     pub(crate) fn feed(&mut self, input: Input) {
         if let Some(beyond) = &mut self.housekeeping.beyond {
             beyond.note(&input);
+        }
+        if let Some(recorder) = &mut self.housekeeping.recorder {
+            recorder.input(&input);
         }
         let now = self.now();
         self.driver.node.handle(now, input);
@@ -133,6 +147,9 @@ impl Daemon {
     pub(crate) fn answer_inbox(&mut self) {
         for _ in 0..EXCHANGES_MAX {
             let Some(input) = self.driver.inbox.pop_front() else { return };
+            if let Some(recorder) = &mut self.housekeeping.recorder {
+                recorder.input(&input);
+            }
             let now = self.now();
             self.driver.node.handle(now, input);
             self.execute_outputs();

@@ -9,6 +9,11 @@ impl Daemon {
     /// Handles an event of a worker.
     pub(crate) fn worker_event(&mut self, event: WorkerEvent) {
         let now = self.now();
+        if let (Some(recorder), WorkerEvent::Demand(_, parked)) = (&mut self.housekeeping.recorder, &event)
+            && let Some(began) = parked.began()
+        {
+            recorder.request_began(began);
+        }
         let Some(mount) = &mut self.frontends.mount else { return };
         match event {
             WorkerEvent::Demand(Demand::Want(path, want), parked) => {

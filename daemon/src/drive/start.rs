@@ -1,6 +1,5 @@
 //! Starts a daemon, part by part, in the order in which processes may meet them.
 
-use std::collections::VecDeque;
 use std::io::{self};
 use std::net::TcpListener;
 use std::path::Path;
@@ -31,6 +30,7 @@ use crate::mounts;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::process;
+use crate::recorder::Recorder;
 use crate::recovery;
 use crate::replicas::Replicating;
 use crate::role::is_leaf;
@@ -68,13 +68,11 @@ impl Daemon {
         generations.older.iter().for_each(|older| store.remember_generation(&older.dir));
         let mount = mounts::serve_mount(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
-        let driver =
-            Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let preloading = Preloading::start(config, &scope, &waker);
-        let keeping = Keeping::start(cache.clone());
-        let readers = Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache);
+        let readers =
+            Pool::new(waker, opened, config.is_site_export, has_several_readers(&config.forest()), cache.clone());
         Ok(Daemon {
-            driver,
+            driver: Driver::new(node),
             content: Content {
                 store,
                 table,
@@ -90,8 +88,9 @@ impl Daemon {
                 timeline: Timeline::default(),
                 pressure,
                 preloading,
-                keeping,
+                keeping: Keeping::start(cache),
                 beyond: Beyond::watch(config.preload.as_ref(), config.recover),
+                recorder: config.report_to.as_ref().map(|_| Box::new(Recorder::start(config))),
                 replicating,
                 changes: Changed::default(),
             },

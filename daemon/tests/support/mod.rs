@@ -112,6 +112,7 @@ impl Cluster {
             cache: None,
             preload: None,
             record_to: None,
+            report_to: None,
             numa_replicas: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,

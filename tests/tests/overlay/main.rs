@@ -11,6 +11,7 @@ mod once;
 mod preload;
 mod protection;
 mod random_kills;
+mod report;
 mod sealed;
 mod site;
 mod striped;

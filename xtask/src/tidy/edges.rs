@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-reader",
             "headwater-overlay",
             "headwater-mount",
+            "headwater-report",
         ],
     ),
     (

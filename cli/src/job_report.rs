@@ -1,0 +1,153 @@
+//! `--report`: what a job's start did, over all nodes, as a page with text and JSON beside it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use headwater_abi::wire::RELEASE;
+use headwater_report::job::{self, Merger, Run};
+use headwater_report::page::printable;
+
+use crate::message::log;
+use crate::options::run::RunOptions;
+use crate::summary::{Start, Summary};
+
+/// Where a report is to be written. Nothing is recorded without one.
+#[derive(Debug)]
+pub struct JobReport {
+    file: PathBuf,
+    command: Vec<String>,
+    start: Start,
+}
+
+impl JobReport {
+    /// Returns the report that the options name. Warns if its file can't be written; then there is none, because the
+    /// program is more important.
+    pub fn of(options: &RunOptions, start: Start) -> Option<JobReport> {
+        let file = std::path::absolute(options.report.as_ref()?).unwrap_or_default();
+        if let Err(error) = check(&file) {
+            log(format_args!(
+                "warning: {} can't be written: {error}. The program runs without a report: name a file in a directory \
+                 that can be written with --report",
+                file.display()
+            ));
+            return None;
+        }
+        let command = options.program.iter().map(|argument| printable(argument.as_encoded_bytes())).collect();
+        Some(JobReport { file, command, start })
+    }
+
+    /// Returns the sum of the nodes' records, which is empty.
+    pub fn merger(&self) -> Merger {
+        Merger::new(self.start.monotonic_us())
+    }
+
+    /// Writes what `ranks` nodes have recorded. A failure is one line.
+    pub fn write(&self, merger: Merger, ranks: u32, summary: &Summary) {
+        let us = |ms: Option<f64>| ms.map(|ms| (ms * 1e3) as u64);
+        let run = Run {
+            release: RELEASE.into(),
+            command: self.command.clone(),
+            via: summary.via.clone(),
+            began_unix_ms: self.start.unix_ms(),
+            daemons_ready_us: us(summary.timeline.daemons_ready_ms),
+            program_exit_us: us(summary.timeline.program_exit_ms),
+            exit_status: summary.exit_status,
+        };
+        let report = merger.finish(run, ranks);
+        let text = job::text(&report);
+        let json = serde_json::to_string(&report).map_err(io::Error::other).map(|json| json + "\n");
+        let written = match self.file.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => json.and_then(|json| write(&self.file, &json)),
+            Some("txt") => write(&self.file, &text),
+            _ => json.and_then(|json| {
+                write(&self.file, &job::page(&report).html())?;
+                write(&self.file.with_extension("json"), &json)?;
+                write(&self.file.with_extension("txt"), &text)
+            }),
+        };
+        if let Err(error) = written {
+            log(format_args!(
+                "warning: the report can't be written to {}: {error}. Name another file with --report",
+                self.file.display()
+            ));
+        }
+    }
+
+    /// Reports that there is nothing to write, and why.
+    pub fn leave_out(&self, why: &str) {
+        log(format_args!(
+            "note: nothing is recorded for --report, because the program ran without Headwater: {why}. `headwater \
+             explain` shows what a program searches and reads without Headwater"
+        ));
+    }
+}
+
+/// Checks that the file can be replaced: its directory takes another file.
+fn check(file: &Path) -> io::Result<()> {
+    if file.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let probe = temporary(file)?;
+    fs::OpenOptions::new().write(true).create_new(true).open(&probe)?;
+    fs::remove_file(&probe)
+}
+
+/// Returns the path of a new file in the same directory.
+fn temporary(file: &Path) -> io::Result<PathBuf> {
+    let mut name = file.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    Ok(file.with_file_name(name))
+}
+
+/// Writes a file, which is complete or as it was before.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let part = temporary(file)?;
+    let written = fs::OpenOptions::new().write(true).create_new(true).open(&part).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| fs::rename(&part, file));
+    written.inspect_err(|_| drop(fs::remove_file(&part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_replaced_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("report.html");
+        check(&file).unwrap();
+        write(&file, "one").unwrap();
+        write(&file, "two").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+        assert!(check(scratch.path()).is_err());
+        assert!(check(&scratch.path().join("absent/report.html")).is_err());
+        assert!(check(&file.join("below")).is_err());
+    }
+
+    #[test]
+    fn each_field_has_its_place_in_the_reference() {
+        let reference = include_str!("../../docs/reference/statistics.md");
+        let reference = reference.split("## The report: `--report FILE`").nth(1).unwrap();
+        let reference = reference.split("\n## ").next().unwrap();
+        fn check(reference: &str, fields: &serde_json::Value) {
+            for (name, value) in fields.as_object().into_iter().flatten() {
+                assert!(reference.contains(&format!("`{name}`")), "{name}");
+                check(reference, value);
+                value.as_array().into_iter().flatten().for_each(|value| check(reference, value));
+            }
+        }
+        let report = job::JobReport {
+            nodes: vec![job::NodeReport { snapshots: vec![job::Snapshot::default()], ..Default::default() }],
+            links: vec![job::LinkReport::default()],
+            paths: vec![job::PathReport { asked: Some(job::Span { first_us: 0, last_us: 0 }), ..Default::default() }],
+            cells: vec![job::Cell::default()],
+            ..Default::default()
+        };
+        check(reference, &serde_json::to_value(report).unwrap());
+    }
+}

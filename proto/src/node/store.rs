@@ -210,9 +210,10 @@ impl Node {
             self.drop_pieces(path);
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
-        (source.order, source.bytes) = match entry.stored.take() {
-            Some(stored) => (stored.order, stored.bytes),
-            None => (self.sieve.insert(path.clone()), 0),
+        // Whether processes read it in the mount has been published for each name on its own.
+        (source.order, source.bytes, source.is_in_mount) = match entry.stored.take() {
+            Some(stored) => (stored.order, stored.bytes, stored.is_in_mount),
+            None => (self.sieve.insert(path.clone()), 0, false),
         };
         if source.is_whole() {
             entry.blocks = None;

@@ -19,5 +19,6 @@ mod request;
 mod signals;
 mod start;
 
+pub use self::memory::gives_privileges;
 pub use self::messages::Message;
 pub use self::start::{Options, Traced, start};

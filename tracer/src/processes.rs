@@ -153,7 +153,7 @@ impl Processes {
                     self.affinity.lift(self.threads.keys().copied());
                 }
                 if let Some(Begun::Execute(file)) = &begun
-                    && memory::is_set_id(file)
+                    && memory::gives_privileges(file)
                 {
                     // Its privileges are only lost by a filter, or if it stays traced.
                     if self.stops == Stops::Each {

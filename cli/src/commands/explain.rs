@@ -119,11 +119,8 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
 
 /// Returns why the program itself can't be traced, as far as its file shows it.
 fn untraceable(file: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let mode = fs::metadata(file).ok()?.mode();
-    let is_set_id = mode & 0o6000 != 0 && mode & 0o111 != 0;
-    let gains = is_set_id && !rustix::process::geteuid().is_root();
-    gains.then(|| format!("{} runs with the privileges of its owner or group (set-ID)", file.display()))
+    let gains = headwater_tracer::gives_privileges(file) && !rustix::process::geteuid().is_root();
+    gains.then(|| format!("{} runs with further privileges (set-ID, or capabilities)", file.display()))
 }
 
 fn report(options: &ExplainOptions, events: Vec<Event>, origin: Origin) -> Result<()> {

@@ -34,4 +34,4 @@ pub use plan::{Plan, Trial, plan, readers};
 pub use start::{Detail, with_headwater, without_headwater};
 pub use startup::ready_seconds;
 pub use storage::Counts;
-pub use trace::{Kind, Lookup, Trace, TraceError, is_local};
+pub use trace::{Kind, Lookup, Trace, TraceError, is_local, strace_line};

@@ -3,6 +3,7 @@
 mod lookups;
 mod pynamic;
 mod strace;
+pub mod strace_line;
 mod text;
 
 use headwater_abi::Path;
@@ -25,7 +26,8 @@ impl Trace {
     /// # Errors
     /// As [`Trace::parse`].
     pub fn parse_within(text: &str, directories: &[Path]) -> Result<Trace, TraceError> {
-        let mut trace = if strace::is_strace(text) { strace::convert(text, directories) } else { text::parse(text)? };
+        let mut trace =
+            if strace_line::is_strace(text) { strace::convert(text, directories) } else { text::parse(text)? };
         if trace.lookups.is_empty() && directories.is_empty() {
             return Err(TraceError::Empty);
         }

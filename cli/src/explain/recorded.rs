@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use headwater_closure::recorded::{self, Record};
+use headwater_model::strace_line;
 
 use super::strace;
 
@@ -37,7 +38,7 @@ pub fn read(path: &Path) -> Result<(Record, Source)> {
         return Ok((record, Source::Record));
     }
     let text = String::from_utf8_lossy(&text);
-    if !strace::is_strace(&text) {
+    if !strace_line::is_strace(&text) {
         bail!("{shown} is neither a record of `headwater explain -o` nor what `strace -f -ttt` wrote");
     }
     Ok((Record { entries: Vec::new(), events: strace::events(&text) }, Source::Strace))

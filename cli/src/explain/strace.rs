@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use headwater_closure::recorded::{Call, CallKind, EVENTS_MAX, Event};
+use headwater_model::strace_line::{self, number, split};
 
 /// Error numbers by their names.
 const ERRORS: [(&str, i32); 9] = [
@@ -17,11 +18,6 @@ const ERRORS: [(&str, i32); 9] = [
     ("ENAMETOOLONG", libc::ENAMETOOLONG),
     ("ENOEXEC", libc::ENOEXEC),
 ];
-
-/// Returns whether a text is of this form.
-pub fn is_strace(text: &str) -> bool {
-    text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
-}
 
 /// Returns the events; lines that can't be read are left out.
 pub fn events(text: &str) -> Vec<Event> {
@@ -45,23 +41,6 @@ struct Conversion {
     unfinished: HashMap<u32, (u64, String)>,
     /// Paths of open files, by process and descriptor.
     open: HashMap<(u32, u64), PathBuf>,
-}
-
-/// Returns process, time and call of a line; the process is 0 if strace names none.
-fn split(line: &str) -> Option<(u32, u64, &str)> {
-    let (mut first, mut rest) = line.trim_start().split_once(' ')?;
-    let mut process = 0;
-    if first == "[pid" {
-        (first, rest) = rest.trim_start().split_once("] ")?;
-    }
-    if !first.contains('.') {
-        process = first.parse().ok()?;
-        (first, rest) = rest.trim_start().split_once(' ')?;
-    }
-    let (seconds, fraction) = first.split_once('.')?;
-    let fraction: u64 = fraction.get(..6)?.parse().ok()?;
-    let at_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction * 1000)?;
-    Some((process, at_ns, rest.trim_start()))
 }
 
 impl Conversion {
@@ -149,22 +128,8 @@ fn own_time(result: &str) -> u64 {
     seconds.filter(|seconds| (0.0..1e6).contains(seconds)).map_or(0, |seconds| (seconds * 1e9) as u64)
 }
 
-/// Returns the first path among a call's arguments, below the descriptor's if that is written with it.
 fn path(arguments: &str) -> Option<PathBuf> {
-    let (before, rest) = arguments.split_once('"')?;
-    let (name, _) = rest.split_once('"')?;
-    if name.starts_with('/') {
-        return Some(PathBuf::from(name));
-    }
-    let (_, directory) = before.rsplit_once('<')?;
-    let (directory, _) = directory.split_once('>')?;
-    directory.starts_with('/').then(|| PathBuf::from(directory).join(name))
-}
-
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
+    strace_line::path(arguments).map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -186,7 +151,7 @@ mod tests {
 
     #[test]
     fn lines_become_events() {
-        assert!(is_strace(LINES) && !is_strace("0.5 open 12 /sw/a = b\n"));
+        assert!(strace_line::is_strace(LINES) && !strace_line::is_strace("0.5 open 12 /sw/a = b\n"));
         let events: Vec<String> = events(LINES).iter().map(ToString::to_string).collect();
         let expected = [
             "image 0 7 /sw/bin/app",

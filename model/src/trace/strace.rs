@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use headwater_abi::Path;
 
 use super::lookups::{Kind, Lookup, Trace};
+use super::strace_line::{self, number, split};
 
 /// Directories of the machine itself.
 const LOCAL: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/boot"];
@@ -31,10 +32,6 @@ struct Conversion<'a> {
     waited_ns: u64,
 }
 
-pub(super) fn is_strace(text: &str) -> bool {
-    text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
-}
-
 pub(super) fn convert(text: &str, shared: &[Path]) -> Trace {
     let mut conversion = Conversion { shared, ..Conversion::default() };
     for line in text.lines() {
@@ -45,22 +42,6 @@ pub(super) fn convert(text: &str, shared: &[Path]) -> Trace {
     let Conversion { mut trace, waited_ns, .. } = conversion;
     trace.after_ns = waited_ns;
     trace
-}
-
-/// Returns process, time and call of a line; the process is 0 if strace names none.
-fn split(line: &str) -> Option<(u32, u64, &str)> {
-    let (mut first, mut rest) = line.trim_start().split_once(' ')?;
-    let mut process = 0;
-    if first == "[pid" {
-        (first, rest) = rest.trim_start().split_once("] ")?;
-    }
-    if !first.contains('.') {
-        process = first.parse().ok()?;
-        (first, rest) = rest.trim_start().split_once(' ')?;
-    }
-    let (seconds, fraction) = first.split_once('.')?;
-    let fraction: u64 = fraction.get(..6)?.parse().ok()?;
-    Some((process, seconds.parse::<u64>().ok()? * 1_000_000_000 + fraction * 1000, rest.trim_start()))
 }
 
 impl Conversion<'_> {
@@ -203,22 +184,8 @@ pub fn is_local(path: &Path) -> bool {
     LOCAL.iter().any(|local| Path::new(local.as_bytes()).is_some_and(|local| path.is_within(&local)))
 }
 
-/// Returns the first path among a call's arguments, below the descriptor's if that is written with it.
 fn path(arguments: &str) -> Option<Path> {
-    let (before, rest) = arguments.split_once('"')?;
-    let (name, _) = rest.split_once('"')?;
-    if name.starts_with('/') {
-        return Path::new(name.as_bytes());
-    }
-    let (_, directory) = before.rsplit_once('<')?;
-    let (directory, _) = directory.split_once('>')?;
-    Path::new(format!("{directory}/{name}").as_bytes())
-}
-
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
+    Path::new(strace_line::path(arguments)?.as_bytes())
 }
 
 fn is_library(path: &Path) -> bool {
@@ -248,7 +215,7 @@ mod tests {
 
     #[test]
     fn calls_become_look_ups() {
-        assert!(is_strace(LINES) && !is_strace("0.5 open 12 /sw/a = b\n"));
+        assert!(strace_line::is_strace(LINES) && !strace_line::is_strace("0.5 open 12 /sw/a = b\n"));
         let trace = convert(LINES, &[]);
         let found: Vec<(Kind, String, u64, u64)> =
             trace.lookups.iter().map(|l| (l.kind, l.path.to_string(), l.size, l.before_ns / 1000)).collect();

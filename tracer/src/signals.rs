@@ -60,8 +60,13 @@ extern "C" fn forward(number: c_int, info: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid structure to handlers that were installed with SA_SIGINFO.
     let is_sent_by_process = !info.is_null() && unsafe { (*info).si_code } <= 0;
     if program > 0 && is_sent_by_process {
-        // SAFETY: it sends a signal, which handlers may do.
-        unsafe { libc::kill(program, number) };
+        // SAFETY: it sends a signal, which handlers may do. The interrupted code retains its error number, which is this
+        // thread's.
+        unsafe {
+            let errno = *libc::__errno_location();
+            libc::kill(program, number);
+            *libc::__errno_location() = errno;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ const PROCESSES_MAX: usize = 4096;
 const NAMES_MAX: usize = 64;
 /// Directories that are named.
 const DIRECTORIES_NAMED_MAX: usize = 3;
-/// A share of fewer opens than this is no share.
+/// Fewer opens than this have no shares, and no rate above the limit.
 const OPENS_MIN: u64 = 20;
 /// A job is named until its rate falls below this part of the limit.
 const END_PART: f64 = 0.5;
@@ -148,11 +148,15 @@ impl Judge {
     /// Ends the interval of a file system at `now`, a time since any start. `operations` is the rate that the file
     /// system counts, per second.
     ///
-    /// Without a sample nothing changes: the file system may not have answered.
+    /// Without a sample nothing changes: the file system may not have answered. Nor does it by a few opens in a short
+    /// time.
     pub fn evaluate(&mut self, device: &str, now: Duration, operations: Option<f64>) -> Vec<Change> {
         let Some(window) = self.windows.remove(device) else { return Vec::new() };
         let counted = if operations.is_some() { Counted::Operations } else { Counted::Opens };
         let rate = operations.unwrap_or_else(|| window.rate());
+        if operations.is_none() && window.opens < OPENS_MIN && rate >= self.per_second_max {
+            return Vec::new();
+        }
         self.rates.insert(device.to_owned(), (Arc::clone(&window.mounted), rate, counted));
         self.settle(device, now, window.loads(operations))
     }

@@ -1,7 +1,7 @@
 //! A thread that samples the opens on one file system.
 //!
-//! In each second, opens are reported for at most a tenth of it, and for less while there are many. So the costs are
-//! bounded, here and in the processes that open files, and the part of the time is known.
+//! In each second, opens are reported for half of it while there are few, and for less while there are many. So the
+//! costs are bounded, here and in the processes that open files, and the part of the time is known.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,7 +26,7 @@ const PERIOD_QUIET: Duration = Duration::from_secs(2);
 /// So many are few.
 const OPENS_QUIET: u64 = 10;
 /// The longest time of a sample.
-const TIME_MAX: Duration = Duration::from_millis(100);
+const TIME_MAX: Duration = Duration::from_millis(500);
 /// The shortest.
 const TIME_MIN: Duration = Duration::from_millis(1);
 /// The queue is read so often, because the kernel merges the opens of one file by one process there.
@@ -38,8 +38,10 @@ const ENDED_PART: u64 = 4;
 /// How many.
 const PROMPT_SAMPLES: u32 = 10;
 /// Opens that a sample should have at most: the next one is as much shorter.
-const OPENS_WANTED_MAX: u64 = 2000;
-/// A sample with so many ends at the next reading.
+const OPENS_WANTED_MAX: u64 = 500;
+/// Readings of the queue that a sample should have at most, as each wakes this thread up.
+const READINGS_WANTED_MAX: u32 = 5;
+/// A sample with so many opens ends at the next reading.
 const OPENS_MAX: u64 = 4 * OPENS_WANTED_MAX;
 /// Notifications that are read in a sample if the kernel opens the file for each.
 const DESCRIPTORS_MAX: u64 = 50;
@@ -201,12 +203,14 @@ impl Sampler {
         self.mark()?;
         let began = Instant::now();
         let mut taken = Taken::default();
+        let mut readings = 0;
         let is_prompt = self.prompt > 0;
         let wanted = if is_prompt { self.time.min(PROMPT_TIME_MAX) } else { self.time };
         while let Some(left) = wanted.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             // Without opens, this thread wakes up once.
             if self.group.wait(timespec(left)) {
                 if !is_prompt {
+                    readings += 1;
                     thread::sleep(READ_INTERVAL.min(wanted.saturating_sub(began.elapsed())));
                 }
                 self.read(&mut taken);
@@ -217,9 +221,10 @@ impl Sampler {
         }
         self.group.unmark();
         let time = began.elapsed();
+        let is_cut = taken.all >= OPENS_MAX && time < wanted;
         self.read(&mut taken);
         self.leave(&mut taken)?;
-        self.time = next_time(time, taken.all);
+        self.time = next_time(time, taken.all, readings);
         self.is_quiet = taken.all < OPENS_QUIET;
         self.forget();
         if is_prompt {
@@ -231,12 +236,13 @@ impl Sampler {
         }
         Ok(Sample {
             mounted: Arc::clone(&self.mounted),
-            time,
+            // A burst has no further opens, and a storm is measured by the next samples.
+            time: if is_cut { wanted } else { time },
             opens: taken.opens.into_iter().map(|(pid, (process, opens))| (pid, process, opens)).collect(),
             opens_of_ended: taken.of_ended,
             opens_unexamined: taken.unexamined,
             is_prompt,
-            has_overflowed: taken.has_overflowed,
+            has_overflowed: taken.has_overflowed || is_cut,
             directories: taken.directories,
         })
     }
@@ -346,10 +352,13 @@ fn directory_of(opened: &Opened<'_>, at: Option<&File>, mounted: &Mounted) -> Op
     directory.starts_with(&mounted.point).then_some((opened.pid, directory))
 }
 
-/// Returns the time of the next sample after one of this time with so many opens.
-fn next_time(time: Duration, opens: u64) -> Duration {
-    let wanted = time.mul_f64(OPENS_WANTED_MAX as f64 / opens.max(1) as f64);
-    wanted.clamp(TIME_MIN, TIME_MAX)
+/// Returns the time of the next sample after one of this time with so many opens and readings.
+fn next_time(time: Duration, opens: u64, readings: u32) -> Duration {
+    let by_opens = time.mul_f64(OPENS_WANTED_MAX as f64 / opens.max(1) as f64);
+    let by_readings = time.mul_f64(f64::from(READINGS_WANTED_MAX) / f64::from(readings.max(1)));
+    // A shorter one can't have more readings.
+    let by_readings = by_readings.max(READ_INTERVAL * READINGS_WANTED_MAX);
+    by_opens.min(by_readings).clamp(TIME_MIN, TIME_MAX)
 }
 
 fn timespec(time: Duration) -> Timespec {
@@ -362,15 +371,18 @@ mod tests {
 
     #[test]
     fn samples_with_many_opens_are_followed_by_shorter_ones() {
-        let check = |ms: u64, opens, expected_us: u128| {
-            assert_eq!(next_time(Duration::from_millis(ms), opens).as_micros(), expected_us, "{ms} {opens}");
+        let check = |ms: u64, opens, readings, expected_us: u128| {
+            let next = next_time(Duration::from_millis(ms), opens, readings);
+            assert_eq!(next.as_micros(), expected_us, "{ms} {opens} {readings}");
         };
-        check(100, 0, 100_000);
-        check(100, 2000, 100_000);
-        check(100, 8000, 25_000);
-        check(25, 1000, 50_000);
-        check(25, 10, 100_000);
-        check(10, 1_000_000, 1000);
+        check(500, 0, 0, 500_000);
+        check(500, 2000, 5, 125_000);
+        check(100, 500, 5, 100_000);
+        check(100, 50, 10, 50_000);
+        check(25, 250, 2, 50_000);
+        check(25, 10, 1, 125_000);
+        check(1, 3, 1, 50_000);
+        check(10, 1_000_000, 1, 1000);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod fabric;
 mod interfaces;
 mod many;
 mod mpi;
+mod observed;
 mod odd_nodes;
 mod one_host;
 mod site;

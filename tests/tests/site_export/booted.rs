@@ -18,6 +18,9 @@ const SYSTEMD: &str = "/lib/systemd/systemd";
 const NO_OVERLAY: i32 = 77;
 const UNITS: [&str; 3] = ["headwater-serve", "headwater-join", "headwater-metrics"];
 
+/// Opens a file again and again.
+const STORM: &str = "import os\nwhile True: os.close(os.open('file', os.O_RDONLY))";
+
 const SCRAPE: &str =
     r#"bash -c 'exec 3<>/dev/tcp/localhost/7448; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'"#;
 
@@ -37,7 +40,7 @@ mkdir dev/shm dev/pts; mount -t tmpfs tmpfs dev/shm
 mount -t devpts devpts dev/pts -o newinstance,ptmxmode=0666; ln -s pts/ptmx dev/ptmx
 mkdir -p .$EXPORT .$PROJECT etc/headwater; mount --rbind $EXPORT .$EXPORT; mount --rbind $PROJECT .$PROJECT
 cp $KEY etc/headwater/key; chmod 600 etc/headwater/key; cp /etc/hosts etc/hosts; hostname > etc/hostname
-printf 'HEADWATER_EXPORT=%s\nHEADWATER_READERS=node001\nHEADWATER_NODES=node003\n' $EXPORT > etc/headwater/site.conf
+printf 'HEADWATER_EXPORT=%s\nHEADWATER_READERS=node001\nHEADWATER_NODES=node[002-003]\n' $EXPORT > etc/headwater/site.conf
 units=etc/systemd/system
 rm -rf $units/*
 printf '[Unit]\nRequires=basic.target\nAfter=basic.target\n' > $units/test.target
@@ -46,7 +49,10 @@ for unit in systemd-udevd.service systemd-udevd-control.socket systemd-udevd-ker
     dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount; do
   ln -s /dev/null $units/$unit
 done
-for unit in headwater-serve headwater-join headwater-metrics; do
+printf 'HEADWATER_GUARD_MOUNT=%s\nHEADWATER_GUARD_INTERVAL=2\nHEADWATER_GUARD_OPERATIONS_PER_SECOND=200\n' $EXPORT \
+  > etc/headwater/guard.conf
+echo HEADWATER_GUARD_COMMAND=$PROJECT/integrations/guard/join >> etc/headwater/guard.conf
+for unit in headwater-serve headwater-join headwater-metrics headwater-guard; do
   sed "s:/usr/bin/headwater:$HEADWATER:" $PROJECT/integrations/systemd/$unit.service > $units/$unit.service
 done
 export container=headwater-test
@@ -142,14 +148,21 @@ fn first_process(ancestor: u32) -> Option<String> {
     }
 }
 
+/// Returns a site, or `None`, with the reason on standard output, where there can't be one with systemd.
+fn site(purpose: &str) -> Option<Site> {
+    if !Path::new(SYSTEMD).exists() {
+        skipped("systemd is not installed");
+        return None;
+    }
+    let site = Site::new(purpose)?;
+    site.source.file("file", "content\n", 0o644);
+    Some(site)
+}
+
 #[test]
 fn systemd_starts_and_restarts_the_units() {
     needs_root!();
-    if !Path::new(SYSTEMD).exists() {
-        return skipped("systemd is not installed");
-    }
-    let Some(site) = Site::new("booted") else { return };
-    site.source.file("file", "content\n", 0o644);
+    let Some(site) = site("booted") else { return };
     site.source.file("later", "more\n", 0o644);
     let Some(reader) = Machine::boot(&site, 1) else { return };
     let Some(node) = Machine::boot(&site, 3) else { return };
@@ -189,5 +202,29 @@ fn systemd_starts_and_restarts_the_units() {
     }
     assert_eq!(node.output("systemctl stop headwater-join"), "");
     assert_eq!(see("file"), "content\n", "the mount outlives its unit");
+    assert_eq!(node.output(&format!("{} unmount {EXPORT}", headwater_binary().display())), "");
+}
+
+#[test]
+fn the_guard_shows_the_export_where_a_job_hammers() {
+    needs_root!();
+    let Some(site) = site("guarded") else { return };
+    let Some(reader) = Machine::boot(&site, 1) else { return };
+    // The second node has the shared file system itself.
+    let Some(node) = Machine::boot(&site, 2) else { return };
+    reader.start("headwater-serve");
+    node.start("headwater-guard");
+    assert!(!node.is_active("headwater-join"));
+    let mut storm = node.command(&[], &format!("cd {EXPORT} && exec python3 -c \"$STORM\""));
+    let mut storm = storm.env("STORM", STORM).spawn().expect("nsenter is installed");
+    node.await_active("headwater-join");
+    let shown = node.output(&format!("findmnt --noheadings --output FSTYPE {EXPORT} | tail -n 1"));
+    let (ended, read) = (storm.try_wait().expect("a child"), node.output(&format!("cat {EXPORT}/file")));
+    storm.kill().expect("it is a child");
+    storm.wait().expect("it is a child");
+    assert_eq!((ended, &*shown, &*read), (None, "fuse.headwater", "content"), "{}", node.explain("headwater-guard"));
+    // Its filter of system calls lets it start the unit, and refuses nothing else that it needs.
+    let journal = node.output("journalctl --no-pager --unit=headwater-guard");
+    assert!(journal.contains("python3") && !journal.contains("not permitted"), "{journal}");
     assert_eq!(node.output(&format!("{} unmount {EXPORT}", headwater_binary().display())), "");
 }

@@ -92,7 +92,7 @@ impl Axis {
         self.from + (value.max(1e-9).ln() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Returns powers of ten; if these are few, also 2 and 5 times these, or every digit.
+    /// Returns powers of ten; if these are few, also 2 and 5 times these, or values in even steps.
     fn ticks(&self) -> Vec<f64> {
         let powers = |steps: &[f64]| {
             let all = (-9..10).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
@@ -100,7 +100,18 @@ impl Axis {
         };
         let steps: [&[f64]; 2] = [&[1.0], &[1.0, 2.0, 5.0]];
         let enough = steps.into_iter().map(powers).find(|ticks| ticks.len() >= TICKS_MIN);
-        enough.unwrap_or_else(|| powers(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]))
+        enough.unwrap_or_else(|| self.even_ticks())
+    }
+
+    /// Returns values in even steps: the largest of 1, 2 and 5 times powers of ten that makes enough of them.
+    fn even_ticks(&self) -> Vec<f64> {
+        let (low, high) = (self.low.exp(), self.high.exp());
+        let step_max = (high - low) / TICKS_MIN as f64;
+        let power = 10f64.powf(step_max.log10().floor());
+        let step = [5.0, 2.0, 1.0].map(|factor| factor * power).into_iter().find(|step| *step <= step_max);
+        let step = step.unwrap_or(power);
+        let first = (low / step).ceil() as u64;
+        (first..).map(|number| number as f64 * step).take_while(|tick| *tick <= high).collect()
     }
 }
 
@@ -368,5 +379,16 @@ mod tests {
         // The whiskers' ends are within the axes.
         let up = Axis::new([1.0, 9.0].into_iter(), BOTTOM, TOP);
         assert!(svg.contains(&format!("V{:.1}", up.place(9.0))), "{svg}");
+    }
+
+    #[test]
+    fn each_range_has_ticks() {
+        let ticks = |low: f64, high: f64| Axis::new([low, high].into_iter(), BOTTOM, TOP).ticks();
+        assert_eq!(ticks(1.0, 1000.0), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(ticks(47_600.0, 97_100.0), [50_000.0, 60_000.0, 70_000.0, 80_000.0, 90_000.0]);
+        for (low, high) in [(6.12, 6.9), (99.0, 101.0), (0.011, 0.012), (5.0, 5.0)] {
+            let found = ticks(low, high);
+            assert!((TICKS_MIN..=12).contains(&found.len()), "{low} to {high}: {found:?}");
+        }
     }
 }

@@ -104,7 +104,7 @@ impl Report {
         };
         let numbered = self.parts().into_iter().filter(|(name, trials)| *name != "one tree" && !trials.is_empty());
         Plot {
-            title: format!("{trace}, {} nodes, {} processes a node", self.nodes, self.ppn),
+            title: format!("{trace}, {} nodes, processes on each node: {}", self.nodes, self.ppn),
             note: "predicted".into(),
             x: "readers, servers, trees or groups".into(),
             y: "seconds until the last process has started".into(),

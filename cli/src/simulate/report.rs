@@ -112,7 +112,13 @@ impl Report<'_> {
             points: self.rows.iter().map(|row| (row.nodes.into(), seconds(row)).into()).collect(),
         };
         Plot {
-            title: format!("{}, {} processes a node, {}", self.trace, self.ppn, self.fs),
+            title: format!(
+                "{}, {} process{} on each node, {}",
+                self.trace,
+                self.ppn,
+                if self.ppn == 1 { "" } else { "es" },
+                self.fs
+            ),
             note: "predicted".into(),
             x: "nodes".into(),
             y: "seconds until the last process has started".into(),

@@ -31,6 +31,11 @@ fn what_would_be_used_is_shown() {
         (&of["trees"][0]["parent"], &of["trees"][0]["children"]),
         (&"n0".into(), &Value::from(vec!["n3", "n4"]))
     );
+    let drawn = text(&topology(&["--nodes", "5000"], &[]).stdout);
+    assert!(drawn.contains("Tree 0") && drawn.lines().count() < 30, "{drawn}");
+    assert!(text(&topology(&["--nodes", "50", "--tree", "1", "--svg"], &[]).stdout).contains("Tree 1 of 8: 50 nodes"));
+    let refused = topology(&["--nodes", "a<b>,\"x"], &[]);
+    assert!(text(&refused.stderr).contains("can't be in a name"), "{}", text(&refused.stderr));
     let graph = text(&topology(&["--nodes", "9", "--tree", "0", "--dot"], &[]).stdout);
     assert_eq!(graph.lines().filter(|line| line.contains(" -> ")).count(), 8, "{graph}");
 }

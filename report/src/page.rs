@@ -32,7 +32,7 @@ pub use self::timeline::{CATEGORIES_MAX, Category, Row, Timeline};
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 /// The SHA-256 digest of the script, in Base64: browsers run this script and no other.
-const SCRIPT_DIGEST: &str = "sha256-CjXR6rtWGkPZ3oiezU+wMCL4Lf1x3bRo0UZf1g6H4VM=";
+const SCRIPT_DIGEST: &str = "sha256-GMohIj3bAlBgs044lTU7mhOyW72Hv3sjdiSpMR49+Ew=";
 
 /// A page under construction.
 pub struct Page {

@@ -8,6 +8,7 @@ use headwater_topology::TreeId;
 use crate::message::show;
 use crate::topology::options::TopologyOptions;
 use crate::topology::overview::Plan;
+use crate::topology::picture::Picture;
 use crate::topology::{Arrangement, read_switches, render, warn_of_unplaced};
 
 /// Prints the overlay that would be used.
@@ -24,6 +25,7 @@ pub fn topology(options: &TopologyOptions) -> Result<u8> {
         let trees = plan.forest.trees();
         ensure!(tree < trees, "--tree {tree}: trees are numbered 0 to {}", trees - 1);
     }
+    let picture = || Picture::new(&plan, tree.unwrap_or(TreeId(0)), switches.as_ref());
     let text = match &options.of {
         Some(name) => {
             let node = options.nodes.rank_of(name).with_context(|| format!("--of {name}"))?;
@@ -35,10 +37,9 @@ pub fn topology(options: &TopologyOptions) -> Result<u8> {
             render::dot(&plan, tree, &mut graph)?;
             graph
         }
-        None => {
-            let overview = plan.overview(tree);
-            if options.json { serde_json::to_string_pretty(&overview)? + "\n" } else { overview.to_string() }
-        }
+        None if options.svg => picture().svg(),
+        None if options.json => serde_json::to_string_pretty(&plan.overview(tree))? + "\n",
+        None => format!("{}\n{}", plan.overview(tree), picture()),
     };
     show(stdout(), text);
     Ok(0)

@@ -97,13 +97,14 @@ fn plot(options: &PredictOptions, parameters: &Parameters) -> Plot {
     let curve = |name: &str, cost: &dyn Fn(&Prediction) -> Cost| {
         let at = |&size: &f64| {
             let work = options.works(size).remove(0);
-            (size / MB, cost(&work.predict(parameters)).seconds() * 1e3)
+            (size / MB, cost(&work.predict(parameters)).seconds() * 1e3).into()
         };
         Curve { name: name.into(), points: sizes.iter().map(at).collect() }
     };
     Plot {
         title: format!("{}, {} ranks on {} nodes", pattern.name(), options.ranks, options.nodes.min(options.ranks)),
-        x: "MB".into(),
+        note: "predicted".into(),
+        x: "size of the file, MB".into(),
         y: "milliseconds".into(),
         curves: vec![
             curve("as the program has it", &|predicted| predicted.original),

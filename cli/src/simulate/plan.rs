@@ -99,12 +99,13 @@ impl Report {
     /// Returns a plot of the seconds by the number of readers, servers, trees and groups.
     pub fn plot(&self, trace: &str) -> Plot {
         let curve = |(name, trials): (&str, &[Trial])| {
-            let points = trials.iter().map(|trial| (count(trial.shape, name), trial.outcome.seconds)).collect();
+            let points = trials.iter().map(|trial| (count(trial.shape, name), trial.outcome.seconds).into()).collect();
             Curve { name: format!("by {name}"), points }
         };
         let numbered = self.parts().into_iter().filter(|(name, trials)| *name != "one tree" && !trials.is_empty());
         Plot {
-            title: format!("{trace}, {} nodes, {} processes a node", self.nodes, self.ppn),
+            title: format!("{trace}, {} nodes, processes on each node: {}", self.nodes, self.ppn),
+            note: "predicted".into(),
             x: "readers, servers, trees or groups".into(),
             y: "seconds until the last process has started".into(),
             curves: numbered.map(curve).collect(),

@@ -109,10 +109,17 @@ impl Report<'_> {
     pub fn plot(&self) -> Plot {
         let curve = |name: &str, seconds: fn(&Row) -> f64| Curve {
             name: name.into(),
-            points: self.rows.iter().map(|row| (row.nodes.into(), seconds(row))).collect(),
+            points: self.rows.iter().map(|row| (row.nodes.into(), seconds(row)).into()).collect(),
         };
         Plot {
-            title: format!("{}, {} processes a node, {}", self.trace, self.ppn, self.fs),
+            title: format!(
+                "{}, {} process{} on each node, {}",
+                self.trace,
+                self.ppn,
+                if self.ppn == 1 { "" } else { "es" },
+                self.fs
+            ),
+            note: "predicted".into(),
             x: "nodes".into(),
             y: "seconds until the last process has started".into(),
             curves: vec![
@@ -194,6 +201,6 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
         assert_eq!(json["runs"][1]["without_requests"], 480);
         assert_eq!(json["runs"][0]["seconds"], 1.25);
-        assert_eq!(report.plot().curves[0].points, [(4.0, 40.0), (4000.0, 40.0)]);
+        assert_eq!(report.plot().curves[0].points, [(4.0, 40.0).into(), (4000.0, 40.0).into()]);
     }
 }

@@ -1,8 +1,10 @@
 //! The overlay by the user's options.
 
 mod arrangement;
+mod fold;
 pub mod options;
 pub mod overview;
+pub mod picture;
 pub mod render;
 pub mod transport;
 

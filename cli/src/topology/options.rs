@@ -18,12 +18,15 @@ Examples:
   headwater topology --nodes 16
   headwater topology --nodes node[001-512] --readers node[001-004] --topology /etc/slurm/topology.conf
   headwater topology --nodes 16 --of n5
-  headwater topology --nodes 16 --tree 0 --dot | dot -Tsvg -o tree.svg
+  headwater topology --nodes 5000 --svg > tree.svg
 
 Without --trees, --groups or --fan-out up to 3 nodes are one tree, and more are striped trees: a node \
 forwards in one of them and only receives in the others, and paths and pieces of large files are dealt to \
 all. THEN is the node that reads if the reader dies, DEPTH the number of links from the reader to the furthest node, \
-and FORWARDING the number of nodes that forward.";
+and FORWARDING the number of nodes that forward.
+
+Below, one tree is drawn, the first or that of --tree. Nodes with alike places are one line, and its numbers are those \
+of each of them. With --topology, a line has the switch of its nodes, or how many switches they have.";
 
 /// What shapes the overlay.
 #[derive(Clone, Debug, Default, Args)]
@@ -84,6 +87,10 @@ pub struct TopologyOptions {
     /// Print JSON
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+
+    /// Print a drawing of one tree, the first or that of --tree, as SVG
+    #[arg(long, conflicts_with_all = ["json", "of", "dot"], help_heading = OUTPUT)]
+    pub svg: bool,
 
     /// Print the trees for Graphviz
     #[arg(long, conflicts_with_all = ["json", "of"], help_heading = OUTPUT)]

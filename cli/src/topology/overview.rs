@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::arrangement::Arrangement;
 
+/// Limit of listed nodes on the way from a node to the reader.
+const PATH_MAX: usize = 32;
 /// Limit of listed nodes that a node turns to.
 const TURNS_MAX: usize = 4;
 
@@ -78,6 +80,8 @@ pub struct TreePosition {
     pub tree: u32,
     /// Its parent; `None` for the tree's reader.
     pub parent: Option<String>,
+    /// The nodes from its parent's parent to the reader; of many the first ones and the reader.
+    pub path: Vec<String>,
     /// Its children.
     pub children: Vec<String>,
     /// The first nodes that it turns to, in order, if its parents die.
@@ -96,7 +100,17 @@ impl<'a> Plan<'a> {
 
     /// Returns the name of a rank's node.
     pub fn name(&self, rank: Rank) -> String {
-        self.hosts.name(Rank(self.arrangement.nodes[rank.0 as usize])).unwrap_or_default()
+        self.node_name(self.node(rank))
+    }
+
+    /// Returns the index of a rank's node in the list of nodes.
+    pub fn node(&self, rank: Rank) -> u32 {
+        self.arrangement.nodes[rank.0 as usize]
+    }
+
+    /// Returns the name of the node with this index in the list of nodes.
+    pub fn node_name(&self, node: u32) -> String {
+        self.hosts.name(Rank(node)).unwrap_or_default()
     }
 
     /// Describes all trees, or one.
@@ -174,10 +188,16 @@ impl<'a> Plan<'a> {
                 last => break last,
             }
         };
+        let mut path: Vec<Rank> = self.forest.ancestors(tree, rank).skip(1).collect();
+        if path.len() > PATH_MAX {
+            path.truncate(PATH_MAX - 1);
+            path.push(self.forest.root(tree));
+        }
         let turns_to: Vec<Rank> = dead.split_off(dead.len().min(1));
         TreePosition {
             tree: tree.0,
             parent: dead.first().map(|&parent| self.name(parent)),
+            path: names(path),
             children: names(self.forest.children(tree, rank)),
             turns_to_more: turns_to.len().saturating_sub(TURNS_MAX) as u32,
             turns_to: names(turns_to.into_iter().take(TURNS_MAX).collect()),

@@ -9,6 +9,9 @@ use headwater_topology::{Rank, TreeId};
 
 use super::overview::{NodePosition, Overview, Plan};
 
+/// The most names of a path in a line.
+const PATH_SHOWN: usize = 6;
+
 impl fmt::Display for Overview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = counted(self.nodes, "node");
@@ -38,14 +41,14 @@ impl fmt::Display for NodePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.is_server { ", serves and runs no program" } else { "" };
         writeln!(f, "{}, rank {}{role}; {}", self.node, self.rank, counted(self.links, "link"))?;
-        let heading = ["TREE", "PARENT", "CHILDREN", "IF PARENTS DIE"].map(String::from);
+        let heading = ["TREE", "FROM PARENT TO READER", "CHILDREN", "IF PARENTS DIE"].map(String::from);
         let row = |position: &super::overview::TreePosition| {
             let last = if position.may_read { "it reads" } else { "source files" };
             let more = (position.turns_to_more > 0).then(|| format!("{} more", position.turns_to_more));
             let then: Vec<String> = position.turns_to.iter().cloned().chain(more).chain([last.into()]).collect();
             vec![
                 position.tree.to_string(),
-                position.parent.clone().unwrap_or_else(|| "(reads)".into()),
+                position.parent.as_ref().map_or_else(|| "(reads)".into(), |parent| path(parent, &position.path)),
                 if position.children.is_empty() { "-".into() } else { folded(&position.children) },
                 if position.parent.is_none() { "-".into() } else { then.join(", ") },
             ]
@@ -78,6 +81,15 @@ pub fn dot(plan: &Plan<'_>, only: Option<TreeId>, f: &mut impl fmt::Write) -> fm
         }
     }
     writeln!(f, "}}")
+}
+
+/// Returns the names from a parent to the reader, without those in the middle of many.
+fn path(parent: &str, above: &[String]) -> String {
+    let all: Vec<&str> = std::iter::once(parent).chain(above.iter().map(String::as_str)).collect();
+    match all.len() {
+        0..=PATH_SHOWN => all.join(", "),
+        len => format!("{}, …, {}", all[..PATH_SHOWN - 1].join(", "), all[len - 1]),
+    }
 }
 
 fn described(shape: Shape, trees: u32) -> String {
@@ -122,8 +134,8 @@ mod tests {
                             0     n0      n1        5      2           2              2\n";
             assert_eq!(text, expected);
             let expected = "n1, rank 1; 3 links\n\
-                            TREE  PARENT  CHILDREN  IF PARENTS DIE\n\
-                            0     n0      n[3-4]    it reads\n";
+                            TREE  FROM PARENT TO READER  CHILDREN  IF PARENTS DIE\n\
+                            0     n0                     n[3-4]    it reads\n";
             assert_eq!(plan.of(Rank(1), None).to_string(), expected);
         });
         let servers = ShapeOptions { readers: "n1".parse().ok(), ..ShapeOptions::default() };

@@ -5,6 +5,17 @@
   const folded = [];
   const fold = (number) => (folded[number] ??= strings[number].toLowerCase());
 
+  // The rank of a string among all in their order. It is cheaper to compare than the string.
+  let ranks = null;
+  const rank = (number) => {
+    if (!ranks) {
+      ranks = new Uint32Array(strings.length);
+      Array.from(strings.keys()).sort((a, b) => (strings[a] < strings[b] ? -1 : strings[a] > strings[b] ? 1 : 0))
+        .forEach((one, at) => { ranks[one] = at; });
+    }
+    return ranks[number];
+  };
+
   // Creates an element with properties and children; strings become text, never markup.
   const make = (name, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
@@ -17,6 +28,7 @@
     return value.toFixed(unit > 0 && value < roundedMin ? 1 : 0) + units[unit];
   };
   const count = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+  const rowsShown = (part, all) => (part === all ? "" : `${count(part)} of `) + count(all) + (all === 1 ? " row" : " rows");
   const shown = {
     text: (value) => strings[value],
     count,
@@ -72,7 +84,7 @@
         return make("td", { className: unit === "text" ? "" : "n", title }, text);
       })));
       body.replaceChildren(gap(first * ROW), ...visible, gap((order.length - last) * ROW));
-      number.textContent = order.length === length ? `${count(length)} rows` : `${count(order.length)} of ${count(length)} rows`;
+      number.textContent = rowsShown(order.length, length);
     };
     const arrange = () => {
       const texts = columns.flatMap(([, unit], column) => (unit === "text" ? [cells[column]] : []));
@@ -83,12 +95,10 @@
       if (state.column >= 0) {
         const values = cells[state.column], isText = columns[state.column][1] === "text";
         const sign = state.down ? -1 : 1;
-        const compare = isText ? (a, b) => (strings[a] < strings[b] ? -1 : strings[a] > strings[b] ? 1 : 0) : (a, b) => a - b;
-        order.sort((a, b) => {
-          const [x, y] = [values[a], values[b]];
-          // Empty cells stay at the end.
-          return x === null || y === null ? (x === null) - (y === null) : sign * compare(x, y);
-        });
+        // Empty cells stay at the end.
+        const keys = Float64Array.from(values, (value) => (value === null ? Infinity : sign * (isText ? rank(value) : value)));
+        // Two empty cells have no difference: NaN, which counts as none.
+        order.sort((a, b) => keys[a] - keys[b]);
       }
       rows.scrollTop = 0;
       draw();
@@ -219,7 +229,7 @@
     const fit = () => {
       space.style.height = `${Math.max(0, order.length * LINE + AXIS + 6 - chartHeight())}px`;
       chart.style.height = `${chartHeight()}px`;
-      number.textContent = order.length === rows.length ? `${count(rows.length)} rows` : `${count(order.length)} of ${count(rows.length)} rows`;
+      number.textContent = rowsShown(order.length, rows.length);
       request();
     };
     const chartHeight = () => Math.min(HEIGHT_MAX, rows.length * LINE + AXIS + 6);
@@ -289,7 +299,7 @@
     const bar = make("div", { className: "bar" }, ...(rows.length >= FILTER_ROWS_MIN ? [input] : []),
       button("+", "zoom in", () => zoom(ZOOM, (from + to) / 2)), button("−", "zoom out", () => zoom(1 / ZOOM, (from + to) / 2)),
       button("all", "show the whole time", () => view(start, end)), number,
-      make("span", {}, "drag to move, Ctrl and the wheel to zoom"));
+      make("span", {}, "drag or ← → to move, Ctrl and the wheel or + − to zoom"));
     place.replaceChildren(legend, bar, chart, tip);
     new ResizeObserver(request).observe(chart);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", request);

@@ -1,9 +1,10 @@
 //! An import on more and more nodes while the shared file system serves a fixed rate.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::results::{SCALE, drawings};
 
 use super::counts::import;
 use super::fixture::python_environment;
@@ -23,32 +24,28 @@ pub(super) fn run(report: &mut Report) {
         Ok(environment) => environment,
         Err(reason) => return report.line(format!("skipped: {reason}")),
     };
-    let mut curves =
-        [Curve::new("without Headwater"), Curve::new("with Headwater"), Curve::new("from node-local copies")];
+    let ways = ["without Headwater", "with Headwater", "from node-local copies"];
+    let mut all = ways.map(|_| Vec::new());
     local(&environment, 1);
     for nodes in NODES {
         // In turn, so that what else the machine does falls on both.
         let pairs: Result<Vec<(f64, f64)>, String> =
             (0..RUNS).map(|_| Ok((with(&environment, nodes)?, local(&environment, nodes)))).collect();
-        let medians = pairs.map(|pairs| {
+        let measured = pairs.and_then(|pairs| {
             let (with, local) = pairs.into_iter().unzip();
-            (Sample::new(with).median(), Sample::new(local).median())
+            Ok([vec![without(&environment, nodes)?], with, local])
         });
-        let with = medians.clone().map(|medians| medians.0);
-        let measured = [without(&environment, nodes), with, medians.map(|medians| medians.1)];
-        for (curve, seconds) in curves.iter_mut().zip(measured) {
-            match seconds {
-                Ok(seconds) => curve.points.push((nodes as f64, seconds)),
-                Err(reason) => return report.line(format!("skipped: {reason}")),
-            }
+        match measured {
+            Ok(measured) => all.iter_mut().zip(measured).for_each(|(of_way, seconds)| of_way.push(seconds)),
+            Err(reason) => return report.line(format!("skipped: {reason}")),
         }
     }
-    let at = |curve: usize, point: usize| curves[curve].points[point].1;
+    let at = |way: usize, point: usize| Sample::new(all[way][point].clone()).median();
     let wait = at(0, 0) - at(2, 0);
     let mut table = Table::new(["seconds, one process a node", "1 node", "4 nodes", "16 nodes"]);
     let row = |name: &str, of: &dyn Fn(usize) -> String| [name.to_string(), of(0), of(1), of(2)];
-    for (number, curve) in curves.iter().enumerate() {
-        table.row(row(&curve.name, &|point| format!("{:.2}", at(number, point))));
+    for (number, way) in ways.iter().enumerate() {
+        table.row(row(way, &|point| format!("{:.2}", at(number, point))));
     }
     table.row(row("with, beyond local", &|point| format!("{:.2}", at(1, point) - at(2, point))));
     table.row(row("that over one process's wait", &|point| format!("{:.2}", (at(1, point) - at(2, point)) / wait)));
@@ -60,12 +57,29 @@ pub(super) fn run(report: &mut Report) {
          node has the kernel's caches for itself, empty at first, valid for three seconds as a network file system's.\n"
     ));
     report.table(&table);
-    let title = "import scipy.stats";
-    let plot = Plot { title: title.into(), x: "nodes".into(), y: "seconds".into(), curves: curves.into() };
     if let Some(file) = report.svg.clone() {
-        std::fs::write(&file, plot.svg()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        report.line(format!("\n![{} by nodes]({name})", title));
+        let mut csv = format!("{SCALE}\n");
+        for (way, of_way) in ways.iter().zip(&all) {
+            for (nodes, seconds) in
+                NODES.iter().zip(of_way).flat_map(|(nodes, all)| all.iter().map(move |s| (nodes, s)))
+            {
+                let _ = writeln!(csv, "{way},{nodes},{seconds:.2}");
+            }
+        }
+        save(report, &file, &csv);
+    }
+}
+
+/// Writes the measurements beside `file`, and the drawing that is made of them.
+fn save(report: &mut Report, file: &Path, csv: &str) {
+    let write = |file: &Path, text: &str| {
+        std::fs::write(file, text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    };
+    write(&file.with_extension("csv"), csv);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    for one in drawings(&name, csv).expect("what was written can be read") {
+        write(&file.with_file_name(&one.file), &one.svg);
+        report.line(format!("\n![{} by nodes]({})", one.title, one.file));
     }
 }
 

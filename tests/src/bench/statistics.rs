@@ -1,5 +1,7 @@
 //! Medians and spreads.
 
+use headwater_figures::plot::quantile;
+
 /// Some measurements of one thing.
 pub struct Sample(Vec<f64>);
 
@@ -36,9 +38,7 @@ impl Sample {
     }
 
     fn quantile(&self, q: f64) -> f64 {
-        let at = q * (self.0.len() - 1) as f64;
-        let (low, high) = (self.0[at.floor() as usize], self.0[at.ceil() as usize]);
-        low + (high - low) * at.fract()
+        quantile(&self.0, q)
     }
 
     /// `10th percentile to 90th percentile`.

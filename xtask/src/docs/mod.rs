@@ -1,6 +1,7 @@
 //! The documents: their links, their command lines, the pages that are made from the command line's definition, and
 //! the site.
 
+mod drawings;
 mod installed;
 mod lines;
 mod links;
@@ -30,6 +31,7 @@ const NOT_READ: &str = "fuzz/";
 
 /// Writes the pages that are made, checks all, and builds the site.
 pub fn run(shell: &Shell) -> Result<()> {
+    shell.step("drawings", || drawings::write(shell))?;
     let headwater = shell.step("build headwater", || headwater::build(shell))?;
     shell.step("reference", || files::copy_tree(&reference(shell, &headwater)?, &shell.path(REFERENCE)))?;
     shell.step("links and command lines", || check_with(shell, &headwater))?;
@@ -55,11 +57,12 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
 }
 
-/// Complaints that need nothing built: dead links, functions that aren't where the overview has them, and command lines
+/// Complaints that need nothing built: dead links, drawings that differ from their data, functions that aren't where the overview has them, and command lines
 /// that `cargo xtask` does not accept.
 pub fn tidy(shell: &Shell) -> Result<Vec<String>> {
     let pages = pages(shell)?;
     let mut complaints = links(shell, &pages);
+    complaints.extend(drawings::stale(shell)?);
     for page in walks::PAGES {
         complaints.extend(walks::check(shell, page, &std::fs::read_to_string(shell.path(page))?));
     }

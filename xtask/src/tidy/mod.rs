@@ -53,5 +53,7 @@ pub fn run(shell: &Shell) -> Result<Option<String>> {
 }
 
 fn is_text(path: &str) -> bool {
-    !path.starts_with("fuzz/seeds/") && !matches!(path, "Cargo.lock" | "fuzz/Cargo.lock" | "LICENSE")
+    !path.starts_with("fuzz/seeds/")
+        && !path.ends_with(".png")
+        && !matches!(path, "Cargo.lock" | "fuzz/Cargo.lock" | "LICENSE")
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::results::{SPAWNING, drawings};
 
 use super::super::fixture::many_libraries;
 use super::super::{Report, Table};
@@ -26,7 +26,7 @@ const SCHEMES: [(&str, Method, Mode); 7] = [
     ("zygote, vector", Method::ZYGOTE, Mode::Vector),
 ];
 
-/// The paper's table, its curves beside `--svg`'s files, and its numbers as CSV.
+/// The paper's table, its curves beside `--svg`'s files, and all measurements as CSV.
 pub(in super::super) fn paper(report: &mut Report) {
     report.heading("The paper's comparison: spawning a tiny dynamic program");
     let fixture = many_libraries(1, 1);
@@ -38,14 +38,13 @@ pub(in super::super) fn paper(report: &mut Report) {
         "µs a process, medians of {ROUNDS} rounds in turn; *sfork* waits for each process before the next, the others \
          for all {COUNT} ({TOUCHING} where {TOUCHED_MB} MB are written to) together.\n"
     ));
-    let mut csv = String::from("scheme,cores,environment,touched_mb,us\n");
+    let mut csv = format!("{SPAWNING}\n");
     let mut table = Table::new(["", "cores"].into_iter().chain(SCHEMES.map(|(name, ..)| name)));
     for (title, variables, program, count) in [
         ("small environment", 0, "bin/empty", COUNT),
         ("long environment", VARIABLES, "bin/empty", COUNT),
         ("memory written to", 0, "bin/touch", TOUCHING),
     ] {
-        let mut curves: Vec<Curve> = SCHEMES.iter().map(|(name, ..)| Curve::new(*name)).collect();
         for &cores in &sizes {
             let runs = Runs::new(&fixture, &[program]).variables(variables).cores(cores);
             let mut all = vec![Vec::new(); SCHEMES.len()];
@@ -54,29 +53,25 @@ pub(in super::super) fn paper(report: &mut Report) {
                     of_scheme.extend(runs.once(*method, *mode, count).microseconds);
                 }
             }
-            let medians: Vec<f64> =
-                all.into_iter().map(|values| super::super::statistics::Sample::new(values).median()).collect();
-            for ((curve, us), (name, ..)) in curves.iter_mut().zip(&medians).zip(SCHEMES) {
-                curve.points.push((cores as f64, *us));
-                let touched = if program == "bin/touch" { TOUCHED_MB } else { 0 };
+            let touched = if program == "bin/touch" { TOUCHED_MB } else { 0 };
+            for ((name, ..), us) in
+                SCHEMES.iter().zip(&all).flat_map(|(scheme, all)| all.iter().map(move |us| (scheme, us)))
+            {
                 let _ = writeln!(csv, "\"{name}\",{cores},{variables},{touched},{us:.1}");
             }
-            let cells = medians.iter().map(|us| format!("{us:.0}"));
+            let medians = all.into_iter().map(|values| super::super::statistics::Sample::new(values).median());
+            let cells = medians.map(|us| format!("{us:.0}"));
             table.row([title.to_owned(), cores.to_string()].into_iter().chain(cells));
         }
-        draw(report, title, curves);
     }
     report.table(&table);
     if let Some(file) = &report.svg {
         save(&file.with_extension("csv"), &csv);
-    }
-}
-
-fn draw(report: &Report, title: &str, curves: Vec<Curve>) {
-    let plot = Plot { title: format!("spawning, {title}"), x: "cores".into(), y: "µs a process".into(), curves };
-    if let Some(file) = &report.svg {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        save(&file.with_file_name(format!("{name}-{}.svg", title.replace(' ', "-"))), &plot.svg());
+        match drawings(&name, &csv) {
+            Ok(drawn) => drawn.iter().for_each(|one| save(&file.with_file_name(&one.file), &one.svg)),
+            Err(reason) => eprintln!("{}: {reason}", file.display()),
+        }
     }
 }
 

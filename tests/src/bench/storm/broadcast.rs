@@ -33,7 +33,7 @@ pub(super) fn measure(options: &Options, memory: &Path, rate: &str, results: &mu
     let sbcast: Vec<String> = sbcast.split(' ').map(String::from).collect();
     let mut rows = ["with Headwater", "sbcast", "srun alone, from memory", "without, from the volume"]
         .map(|name| (name, Vec::<Measured>::new()));
-    let case = Case { server: "links-1gbit", workload: "broadcast", nodes, processes: 1 };
+    let case = Case { server: "links-1gbit", workload: "broadcast", nodes, processes: 1, is_alone: false };
     for round in 0..options.rounds {
         for (name, measured) in &mut rows {
             let start = |variant| stage.start(&Start { variant, nodes, processes: 1, srun: &[], args: &read });

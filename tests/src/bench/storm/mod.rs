@@ -136,7 +136,7 @@ impl Storm<'_> {
             Needs::default()
         });
         // All that is started from memory has been in the processor's caches once.
-        let alone = Case { server, workload, nodes: 1, processes: 1 };
+        let alone = Case { server, workload, nodes: 1, processes: 1, is_alone: true };
         let alone = self.case(alone, &[Variant::Plain, Variant::Floor], self.options.rounds);
         let median = |variant| alone.seconds(variant).map_or(f64::NAN, |sample| sample.median());
         let reading = (median(Variant::Plain) - median(Variant::Floor)).max(0.0);
@@ -150,7 +150,7 @@ impl Storm<'_> {
         });
         let mut all = Vec::new();
         for &nodes in &self.options.nodes {
-            let case = Case { server, workload, nodes, processes };
+            let case = Case { server, workload, nodes, processes, is_alone: false };
             let mut measured = self.case(case.clone(), &variants, self.options.rounds);
             if workload == "numpy" {
                 measured.runs.extend(self.case(case, &[Variant::OwnFilesToo], 1).runs);
@@ -162,7 +162,7 @@ impl Storm<'_> {
 
     /// Measures the variants of a case in turn. A variant that fails is reported and not tried again.
     fn case(&mut self, case: Case, variants: &[Variant], rounds: usize) -> Measurements {
-        let Case { server, workload, nodes, processes } = case;
+        let Case { server, workload, nodes, processes, .. } = case;
         println!("  {workload}, {server}, nodes: {nodes}, processes on each: {processes}");
         let args = |root: &Path| self.software.args(workload, root);
         let srun: &[&str] = if workload == "pynamic-mpi" { &["--mpi=pmi2"] } else { &[] };
@@ -237,7 +237,7 @@ impl Storm<'_> {
         let head = ["ms, medians (10 to 90 %)", "srun", "own cost, a launch alone", "own cost, in a session"];
         let mut table = Table::new([&head[..], &["bound at 16 nodes"]].concat());
         for nodes in nodes {
-            let case = Case { server: "quick", workload: "launch", nodes, processes: 1 };
+            let case = Case { server: "quick", workload: "launch", nodes, processes: 1, is_alone: false };
             let mut alone = self.case(case.clone(), &[Variant::Plain, Variant::Headwater], rounds + 1);
             let mut again = self.launches_in_a_session(case, rounds + 1);
             // The first of each found nothing warm.

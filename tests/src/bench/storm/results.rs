@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
-use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::results::{ALONE, drawings};
 
 use super::stage::{Measured, Variant};
 use crate::bench::statistics::Sample;
@@ -22,6 +22,8 @@ pub(super) struct Case {
     pub(super) workload: &'static str,
     pub(super) nodes: usize,
     pub(super) processes: usize,
+    /// Whether it is one process alone, with which others are compared.
+    pub(super) is_alone: bool,
 }
 
 /// The measurements of a case.
@@ -84,9 +86,10 @@ impl Results {
         round: usize,
         measured: &Measured,
     ) -> Result<(), String> {
-        let Case { server, workload, nodes, processes } = case;
+        let Case { server, workload, nodes, processes, .. } = case;
         let Measured { seconds, cpu_seconds, counts, fallbacks, .. } = measured;
         let Counts { lookups, opens, reads, directory_opens, directory_reads, bytes } = counts;
+        let round = if case.is_alone { ALONE.to_owned() } else { round.to_string() };
         let phases: Vec<String> = ["startup", "import", "visit"].map(|phase| longest(&measured.stdout, phase)).into();
         let line = format!(
             "{server},{workload},{nodes},{processes},{},{round},{seconds:.3},{cpu_seconds:.2},{},{lookups},{opens},\
@@ -114,7 +117,7 @@ impl Results {
         }
         self.times(all, reading, factor);
         self.counts(all, needs);
-        self.draw(all, &format!("{workload}, {server}"), &format!("{server}-{workload}.svg"));
+        self.draw(&format!("{server}-{workload}.svg"));
     }
 
     fn times(&mut self, all: &[Measurements], reading: f64, factor: f64) {
@@ -182,26 +185,19 @@ impl Results {
         self.report.table(&table);
     }
 
-    fn draw(&mut self, all: &[Measurements], title: &str, file: &str) {
-        let variants = [
-            (Variant::Plain, "without Headwater"),
-            (Variant::Headwater, "with Headwater"),
-            (Variant::Recorded, "with Headwater and a closure"),
-            (Variant::Floor, "from memory"),
-        ];
-        let mut curves = Vec::from(variants.map(|(_, name)| Curve::new(name)));
-        for (curve, (variant, _)) in curves.iter_mut().zip(variants) {
-            let seconds = all.iter().filter_map(|one| Some((one.case.nodes as f64, one.seconds(variant)?.median())));
-            curve.points.extend(seconds);
-        }
-        curves.retain(|curve| !curve.points.is_empty());
-        if curves.is_empty() {
-            return;
-        }
-        let plot = Plot { title: title.into(), x: "nodes".into(), y: "seconds".into(), curves };
-        self.report.line(format!("![{title}]({file})"));
-        if let Err(error) = fs::write(self.directory.join(file), plot.svg()) {
-            self.failure(&format!("{file}: {error}"));
+    /// Draws this file of all starts so far.
+    fn draw(&mut self, file: &str) {
+        let drawn = fs::read_to_string(self.directory.join("runs.csv")).map_err(|error| format!("runs.csv: {error}"));
+        match drawn.and_then(|csv| drawings("runs", &csv)) {
+            Err(error) => self.failure(&error),
+            Ok(drawn) => {
+                for one in drawn.iter().filter(|one| one.file == file) {
+                    self.report.line(format!("![{}]({file})", one.title));
+                    if let Err(error) = fs::write(self.directory.join(file), &one.svg) {
+                        self.failure(&format!("{file}: {error}"));
+                    }
+                }
+            }
         }
         self.save();
     }

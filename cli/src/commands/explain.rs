@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use headwater_closure::program;
 use headwater_closure::recorded::{Event, Record, is_closure, write_record};
-use headwater_tracer::{Message, Options};
+use headwater_tracer::{Message, Options, Refusal};
 
 use crate::exec;
 use crate::explain::options::ExplainOptions;
@@ -18,6 +18,9 @@ use crate::explain::recorded::{self, Source};
 use crate::explain::{Names, Origin, Run, entries, summarize};
 use crate::message::{log, show};
 use crate::via::Via;
+
+/// Programs that trace those that they start.
+const TRACERS: [&str; 5] = ["gdb", "lldb", "ltrace", "rr", "strace"];
 
 /// Explains a start. Returns the program's exit status.
 pub fn explain(options: &ExplainOptions) -> Result<u8> {
@@ -91,7 +94,7 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
         }
     };
     let until = options.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let traced = headwater_tracer::start(&Options { until, untraced: untraceable(&file) }, || {
+    let traced = headwater_tracer::start(&Options { until, exact: options.exact || traces_others(&file), untraced: untraceable(&file) }, || {
         let (status, message) = exec::complaint(name, exec::plain(name, arguments));
         log(message);
         status
@@ -104,10 +107,23 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
             "warning: {} can't be explained: {why}. It runs as it is; `strace -f -ttt -o FILE` may be allowed",
             name.display()
         )),
-        Message::Unprivileged(file) => notes.push(format!(
-            "{} runs without its privileges (set-ID), because it is traced: explain it as root.",
+        Message::Privileged(file) => notes.push(format!(
+            "{} is left out, with what it starts: only untraced it has its privileges (set-ID, or capabilities).",
             file.display()
         )),
+        Message::Handed(file) => {
+            notes.push(format!("A process of {} is left out: the program traces it itself.", file.display()));
+        }
+        Message::Refused(what, file) => {
+            let what = match what {
+                Refusal::Tracing => "could not trace another process",
+                Refusal::StrictMode => "could not enter the strict mode of seccomp",
+            };
+            log(format_args!(
+                "warning: {} {what}, because it is traced by a filter: explain it with --exact",
+                file.display()
+            ));
+        }
         Message::Lost(count) => notes.push(format!("{count} further events are left out.")),
         Message::Released(at_ns) => {
             notes.push(format!("It was followed for {} s, and ran on.", at_ns / 1_000_000_000));
@@ -115,6 +131,13 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
         Message::Program(_) | Message::Ended(_) => {}
     });
     Ok((status, events, notes))
+}
+
+/// Returns whether a program is known to trace others.
+fn traces_others(file: &Path) -> bool {
+    let name = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    TRACERS.iter().any(|tracer| name == *tracer)
 }
 
 /// Returns why the program itself can't be traced, as far as its file shows it.

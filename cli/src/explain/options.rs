@@ -43,6 +43,11 @@ pub struct ExplainOptions {
     #[arg(long, value_name = "N", value_parser = number_from(1), help_heading = WORKLOAD)]
     pub seconds: Option<u32>,
 
+    /// Stop the program at each call: it may then use strict seccomp, and trace processes of its own. This takes longer
+    /// [default: so for programs that are known to trace, and where the filter of calls on files would take privileges]
+    #[arg(long, help_heading = WORKLOAD)]
+    pub exact: bool,
+
     /// Write the report as a page: one file, for any browser
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub html: Option<PathBuf>,

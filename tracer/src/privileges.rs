@@ -26,7 +26,11 @@ pub fn gives_privileges(file: &Path) -> bool {
 
 /// As [`gives_privileges`], for a path of another process, which may have another root directory.
 pub(crate) fn gives_privileges_to(process: pid_t, file: &Path) -> bool {
-    gives_privileges(&[Path::new(&format!("/proc/{process}/root")), file.strip_prefix("/").unwrap_or(file)].iter().collect::<PathBuf>())
+    gives_privileges(
+        &[Path::new(&format!("/proc/{process}/root")), file.strip_prefix("/").unwrap_or(file)]
+            .iter()
+            .collect::<PathBuf>(),
+    )
 }
 
 /// Returns whether programs lose no privileges by a filter and by being traced by this process: there are none to

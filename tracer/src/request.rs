@@ -110,7 +110,8 @@ pub(crate) fn refuse(thread: pid_t) {
     let mut registers = [0u64; 34];
     let mut call = libc::iovec { iov_base: (&raw mut number).cast(), iov_len: size_of::<i32>() };
     let mut all = libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of_val(&registers) };
-    let _ = request(libc::PTRACE_SETREGSET as c_uint, thread, NT_ARM_SYSTEM_CALL as *mut c_void, (&raw mut call).cast());
+    let _ =
+        request(libc::PTRACE_SETREGSET as c_uint, thread, NT_ARM_SYSTEM_CALL as *mut c_void, (&raw mut call).cast());
     if request(libc::PTRACE_GETREGSET as c_uint, thread, NT_PRSTATUS as *mut c_void, (&raw mut all).cast()).is_ok() {
         registers[0] = -i64::from(libc::ENOSYS) as u64;
         let _ = request(libc::PTRACE_SETREGSET as c_uint, thread, NT_PRSTATUS as *mut c_void, (&raw mut all).cast());

@@ -25,6 +25,7 @@ use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
+use crate::process::monotonic_us;
 use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
@@ -113,6 +114,8 @@ fn trace(options: &headwater_tracer::Options, events: &Path, execute: impl Fn() 
         Err(_) => return execute(),
     };
     let mut file = io::BufWriter::new(file);
+    // The reader notices that it is missing, as it notices a line that is cut off.
+    let _ = writeln!(file, "{}{}", missing::START, monotonic_us());
     let status = traced.wait(|message| match message {
         Message::Event(event) => drop(writeln!(file, "{event}")),
         Message::Untraced(why) => log(format_args!("warning: the program's calls are not seen, because {why}")),
@@ -122,7 +125,6 @@ fn trace(options: &headwater_tracer::Options, events: &Path, execute: impl Fn() 
             None => {}
         },
     });
-    // The reader notices a line that is cut off.
     let _ = file.flush();
     status
 }

@@ -47,6 +47,11 @@ impl Affinity {
         Affinity { before: None }
     }
 
+    /// Returns whether the program runs only while the tracer does not.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Returns whether programs that make this call see or change their processors.
     pub(crate) fn is_seen_by(number: c_long) -> bool {
         number == libc::SYS_sched_getaffinity || number == libc::SYS_sched_setaffinity

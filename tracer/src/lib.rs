@@ -13,6 +13,7 @@
 
 mod affinity;
 mod call;
+mod clock;
 mod filter;
 mod memory;
 mod messages;

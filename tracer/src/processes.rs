@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_closure::recorded::{Call, CallKind, Event, TEXT_BYTES_MAX};
 use libc::{c_long, c_uint, pid_t};
 
 use crate::affinity::Affinity;
 use crate::call::{self, Begun};
+use crate::clock::Clock;
 use crate::memory;
 use crate::messages::{Messages, Refusal};
 use crate::privileges;
@@ -35,7 +36,7 @@ pub(crate) enum Stops {
 pub(crate) struct Processes {
     program: pid_t,
     stops: Stops,
-    start: Instant,
+    clock: Clock,
     until: Option<Duration>,
     /// The process that is stopped with the program.
     caller: pid_t,
@@ -72,7 +73,7 @@ impl Processes {
             affinity,
             program,
             stops,
-            start: Instant::now(),
+            clock: Clock::start(),
             until,
             caller,
             threads,
@@ -94,6 +95,7 @@ impl Processes {
                 }
                 return;
             }
+            self.clock.stop();
             if libc::WIFSTOPPED(status) {
                 let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
                 let (how, signal) = self.stopped(thread, signal, event);
@@ -104,13 +106,16 @@ impl Processes {
             } else {
                 self.ended(thread, status);
             }
+            if self.affinity.is_restricted() {
+                self.clock.leave_out();
+            }
         }
     }
 
     /// Handles a thread's stop; returns how it goes on, and with which signal.
     fn stopped(&mut self, thread: pid_t, signal: i32, event: i32) -> (Resume, i32) {
         const CALL: i32 = libc::SIGTRAP | 0x80;
-        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
+        if self.until.is_some_and(|until| self.clock.elapsed() >= until) {
             self.affinity.lift(self.threads.keys().copied());
             return (Resume::Released, self.released(thread, signal, event));
         }
@@ -162,7 +167,7 @@ impl Processes {
     }
 
     fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.clock.at_stop_ns
     }
 
     fn at_call(&mut self, thread: pid_t) -> Resume {
@@ -191,7 +196,7 @@ impl Processes {
                     let process = known.process as u32;
                     self.messages.event(&Event::Loaded { at_ns, process });
                 }
-                let resumed_ns = self.now_ns();
+                let resumed_ns = if self.affinity.is_restricted() { at_ns } else { self.clock.now_ns() };
                 let call = begun.filter(Begun::has_result).map(|begun| (begun, at_ns, resumed_ns));
                 self.thread(thread).call = call;
             }

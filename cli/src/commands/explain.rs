@@ -117,20 +117,28 @@ fn serve(mut options: ExplainOptions) -> Result<(ExplainOptions, Traced)> {
     let events = text.lines().filter_map(Event::parse).collect();
     let mut traced = Traced::new(&options.program, ran.status, events, notes);
     if let Some(details) = ran.details {
-        attribute(&mut traced, &details);
+        let started_us = text.lines().find_map(|line| line.strip_prefix(missing::START)?.parse().ok());
+        attribute(&mut traced, &details, started_us.unwrap_or(0));
     }
     Ok((options, traced))
 }
 
 /// Adds what the session knows.
-fn attribute(traced: &mut Traced, details: &Details) {
-    let Details { scope, directory, summary, report } = details;
+fn attribute(traced: &mut Traced, details: &Details, started_us: u64) {
+    let Details { scope, directory, began_us, summary, report } = details;
     let Some(directory) = directory else {
         traced.origin.notes.push(format!("The program ran without Headwater: {}.", summary.via_reason));
         return;
     };
     let opens_copies = summary.via.starts_with(AUDIT);
-    let session = Session { scope, directory, summary, report: report.as_ref(), opens_copies };
+    let session = Session {
+        scope,
+        directory,
+        entered_us: started_us.saturating_sub(*began_us),
+        summary,
+        report: report.as_ref(),
+        opens_copies,
+    };
     let (events, served) = account(std::mem::take(&mut traced.events), session);
     traced.events = events;
     traced.origin.via.clone_from(&summary.via);

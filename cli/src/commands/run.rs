@@ -92,6 +92,8 @@ pub struct Details {
     pub scope: Scope,
     /// The session's directory, which has been removed; `None` if the program ran without Headwater.
     pub directory: Option<PathBuf>,
+    /// When the run began, in microseconds of the monotonic clock.
+    pub began_us: u64,
     /// Sums.
     pub summary: Summary,
     /// What the nodes recorded, if the options have them report.
@@ -196,7 +198,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     }
     report(options, &options.program[0], &summary);
     let report = job_report.zip(merger).map(|(to, merger)| to.write(merger, options.nodes, &summary));
-    let details = Details { scope: scope.clone(), directory, report, summary };
+    let details = Details { scope: scope.clone(), directory, began_us: start.monotonic_us(), report, summary };
     Ok(Ran { status: details.summary.exit_status, recorded, details: Some(details) })
 }
 

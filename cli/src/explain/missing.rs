@@ -5,6 +5,9 @@ use headwater_tracer::{Message, Refusal};
 /// The beginning of a line with a note, in a file with events. It is no event.
 pub const LINE: &str = "#note ";
 
+/// The beginning of a line with the moment of the program's start: microseconds of the monotonic clock.
+pub const START: &str = "#start ";
+
 /// What a message means for the user.
 pub enum Missing {
     /// A line of the report.

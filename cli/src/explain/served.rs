@@ -29,6 +29,8 @@ pub struct Session<'a> {
     pub scope: &'a Scope,
     /// The session's directory, which has the node's.
     pub directory: &'a Path,
+    /// From the run's beginning to the program's start, in microseconds.
+    pub entered_us: u64,
     /// Sums.
     pub summary: &'a Summary,
     /// What the node recorded.
@@ -52,20 +54,16 @@ pub fn account(events: Vec<Event>, session: Session<'_>) -> (Vec<Event>, Served)
     let passed = passed_through(session.report);
     let mut retained = Vec::with_capacity(events.len());
     let mut begun = false;
-    let (mut opened, mut end_ns) = (0, 0);
+    let mut opened = 0;
     for event in events {
         let call = match event {
             Event::Call(call) => call,
             other => {
                 begun |= matches!(other, Event::Image { .. });
-                if let Event::End { at_ns, .. } = &other {
-                    end_ns = end_ns.max(*at_ns);
-                }
                 retained.push(renamed(other, session.directory));
                 continue;
             }
         };
-        end_ns = end_ns.max(call.end_ns());
         let (path, place) = original(&call.path, session.directory);
         // Until the program is executed, the process is Headwater's.
         let answer = match place {
@@ -86,7 +84,8 @@ pub fn account(events: Vec<Event>, session: Session<'_>) -> (Vec<Event>, Served)
             served.own.mapped_bytes = 0;
             continue;
         }
-        opened += u64::from(matches!(call.kind, CallKind::Open | CallKind::Execute | CallKind::Write));
+        let is_outside = matches!(answer, Answer::Outside(_));
+        opened += u64::from(!is_outside && matches!(call.kind, CallKind::Open | CallKind::Execute | CallKind::Write));
         let row = match answer {
             Answer::Source(why) => Some((path.clone(), why)),
             Answer::Outside(why) => Some((beginning(&path), why)),
@@ -100,18 +99,17 @@ pub fn account(events: Vec<Event>, session: Session<'_>) -> (Vec<Event>, Served)
         retained.push(Event::Call(Call { path, ..call }));
     }
     served.not_served = rows(not_served);
-    count(&mut served, session, (opened, end_ns));
+    count(&mut served, session, opened);
     (retained, served)
 }
 
-/// Adds what the session counted. `opened` calls opened or executed something.
-fn count(served: &mut Served, session: Session<'_>, (opened, end_ns): (u64, u64)) {
+/// Adds what the session counted. `opened` calls opened or executed something of the scope.
+fn count(served: &mut Served, session: Session<'_>, opened: u64) {
     let summary = session.summary;
     let ns = |ms: f64| (ms * 1e6) as u64;
     served.reason.clone_from(&summary.via_reason);
     served.session_ns = summary.timeline.daemons_ready_ms.map_or(0, ns);
-    let exit_ns = summary.timeline.program_exit_ms.map_or(0, ns);
-    served.entry_ns = exit_ns.saturating_sub(served.session_ns + end_ns);
+    served.entry_ns = (session.entered_us * 1000).saturating_sub(served.session_ns);
     if session.opens_copies {
         served.look_ups = summary.clients.lookups;
         served.look_ups_without_call = summary.clients.lookups.saturating_sub(opened);

@@ -25,6 +25,8 @@ pub(crate) enum Begun {
     Map(i32, u64, CallKind),
     /// What glibc does when all libraries are loaded: it asks for the limit of the stack.
     LoadedMark,
+    /// A question for the processors of a thread.
+    Processors(pid_t),
     /// A child is made that wants to be untraced, so the filter's stops would fail: the word with this flag is changed
     /// for the call, at an address or in the first argument.
     Untraced(Option<u64>, u64),
@@ -69,6 +71,9 @@ pub(crate) fn begun(thread: pid_t, number: c_long, arguments: [u64; 6]) -> Optio
             Some(Begun::Map(fifth as i32, second, kind))
         }
         libc::SYS_prlimit64 if second == u64::from(libc::RLIMIT_STACK) && third == 0 => Some(Begun::LoadedMark),
+        libc::SYS_sched_getaffinity => {
+            Some(Begun::Processors(if first as pid_t == 0 { thread } else { first as pid_t }))
+        }
         libc::SYS_clone if first & UNTRACED != 0 => {
             request::set_first_argument(thread, first & !UNTRACED);
             Some(Begun::Untraced(None, first))
@@ -148,7 +153,7 @@ impl Begun {
                 (CallKind::List, memory::descriptor(thread, from)?, memory::names(thread, address, size as usize))
             }
             Begun::Map(from, bytes, kind) => (kind, memory::descriptor(thread, from)?, bytes),
-            Begun::LoadedMark => return None,
+            Begun::LoadedMark | Begun::Processors(_) => return None,
             Begun::Untraced(address, word) => {
                 match address {
                     // What can be changed can be restored.

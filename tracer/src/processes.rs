@@ -91,11 +91,13 @@ impl Processes {
             let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
             if thread < 0 {
                 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {
+                    self.affinity.examine(self.threads.keys().copied());
                     continue;
                 }
                 return;
             }
             self.clock.stop();
+            self.affinity.note_stop();
             if libc::WIFSTOPPED(status) {
                 let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
                 let (how, signal) = self.stopped(thread, signal, event);
@@ -178,7 +180,7 @@ impl Processes {
                     return how;
                 }
                 let begun = call::begun(thread, number, arguments);
-                if Affinity::is_seen_by(number) || begun.as_ref().is_some_and(Begun::shows_affinity) {
+                if Affinity::is_changed_by(number) || begun.as_ref().is_some_and(Begun::shows_affinity) {
                     self.affinity.lift(self.threads.keys().copied());
                 }
                 if let Some(Begun::Execute(file)) = &begun
@@ -189,6 +191,11 @@ impl Processes {
                     self.messages.privileged(file);
                     self.leave(thread);
                     return Resume::Released;
+                }
+                if let Some(Begun::Processors(asked)) = begun
+                    && self.threads.contains_key(&asked)
+                {
+                    self.affinity.release(asked);
                 }
                 let known = self.thread(thread);
                 if matches!(begun, Some(Begun::LoadedMark)) && !known.is_loaded {
@@ -201,6 +208,11 @@ impl Processes {
                 self.thread(thread).call = call;
             }
             Ok(Side::Exit(result)) => {
+                if let Some((Begun::Processors(asked), ..)) = self.thread(thread).call
+                    && self.threads.contains_key(&asked)
+                {
+                    self.affinity.restrict_again(asked);
+                }
                 let known = self.thread(thread);
                 let process = known.process as u32;
                 if let Some((begun, begun_ns, resumed_ns)) = known.call.take()
@@ -268,7 +280,7 @@ impl Processes {
     fn leave(&mut self, thread: pid_t) {
         let at_ns = self.now_ns();
         let process = self.thread(thread).process as u32;
-        self.affinity.lift(self.threads.keys().copied());
+        self.affinity.release(thread);
         self.messages.event(&Event::End { at_ns, process, status: 0 });
     }
 
@@ -285,7 +297,7 @@ impl Processes {
         let at_ns = self.now_ns();
         let parent = self.thread(parent).process as u32;
         let process = self.thread(child).process;
-        self.affinity.note_threads(self.threads.keys().copied());
+        self.affinity.note_threads();
         if process == child {
             self.messages.event(&Event::Begin { at_ns, process: process as u32, parent });
         }

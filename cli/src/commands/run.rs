@@ -142,13 +142,8 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let (audience, opened) = (Audience::here(options), Opened::default());
     let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
-    if options.show_scope {
-        show(stdout(), format_args!("{scope}{choice}\n"));
+    if shows_scope(options, &scope, &choice) {
         return Ok(Ran::default());
-    }
-    if options.service.verbose {
-        show(stderr(), &scope);
-        log(&choice);
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
@@ -200,6 +195,17 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let report = job_report.zip(merger).map(|(to, merger)| to.write(merger, options.nodes, &summary));
     let details = Details { scope: scope.clone(), directory, began_us: start.monotonic_us(), report, summary };
     Ok(Ran { status: details.summary.exit_status, recorded, details: Some(details) })
+}
+
+/// Prints the scope and the mechanism as the options want it; returns whether that is all.
+fn shows_scope(options: &RunOptions, scope: &Scope, choice: &Choice) -> bool {
+    if options.show_scope {
+        show(stdout(), format_args!("{scope}{choice}\n"));
+    } else if options.service.verbose {
+        show(stderr(), scope);
+        log(choice);
+    }
+    options.show_scope
 }
 
 /// Ends the session, and adds what its nodes report to the summary and to `merger`; returns what they recorded.

@@ -43,7 +43,8 @@ pub struct Session<'a> {
 enum Answer {
     Headwater,
     Source(String),
-    Outside(String),
+    /// The file's own path, and the reason.
+    Outside(PathBuf, String),
     Own,
 }
 
@@ -75,7 +76,7 @@ pub fn account(events: Vec<Event>, session: Session<'_>) -> (Vec<Event>, Served)
         let sums = match &answer {
             Answer::Headwater => &mut served.answered,
             Answer::Source(_) => &mut served.source,
-            Answer::Outside(_) => &mut served.outside,
+            Answer::Outside(..) => &mut served.outside,
             Answer::Own => &mut served.own,
         };
         add(sums, &call);
@@ -84,11 +85,11 @@ pub fn account(events: Vec<Event>, session: Session<'_>) -> (Vec<Event>, Served)
             served.own.mapped_bytes = 0;
             continue;
         }
-        let is_outside = matches!(answer, Answer::Outside(_));
+        let is_outside = matches!(answer, Answer::Outside(..));
         opened += u64::from(!is_outside && matches!(call.kind, CallKind::Open | CallKind::Execute | CallKind::Write));
         let row = match answer {
             Answer::Source(why) => Some((path.clone(), why)),
-            Answer::Outside(why) => Some((beginning(&path), why)),
+            Answer::Outside(own, why) => Some((beginning(&own), why)),
             Answer::Headwater | Answer::Own => None,
         };
         if let Some(key) = row {
@@ -180,7 +181,7 @@ fn elsewhere(call: &Call, session: Session<'_>, passed: &BTreeMap<String, &'stat
     let canonical = call.path.canonicalize().ok().filter(|_| call.kind != CallKind::Link);
     let path = canonical.as_deref().unwrap_or(&call.path);
     if !session.scope.includes(path) {
-        return Answer::Outside(why_outside(path, session.scope));
+        return Answer::Outside(path.to_owned(), why_outside(path, session.scope));
     }
     match passed.get(&printable(path.as_os_str().as_bytes())) {
         Some(why) => Answer::Source((*why).to_owned()),

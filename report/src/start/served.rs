@@ -109,7 +109,7 @@ impl Start {
             Column::bytes("read"),
             Column::bytes("mapped"),
         ]);
-        for (name, sums) in served.answers() {
+        for (name, sums) in served.answers().into_iter().filter(|(_, sums)| sums.calls > 0) {
             answers.row([
                 Cell::text(name),
                 Cell::number(sums.calls),

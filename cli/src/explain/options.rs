@@ -39,7 +39,7 @@ Exit status: That of the program, as for `headwater run`; with --record, 0.";
 /// Options of `headwater explain`. The mechanism is off unless the command line names one: what a user or a site chooses
 /// for runs is no reason to explain those.
 #[derive(Debug, Args)]
-#[command(mut_arg("via", |via| via.env(Resettable::Reset).default_value("off").help(VIA)))]
+#[command(mut_arg("via", |via| via.env(Resettable::Reset).default_value("off").help(VIA).help_heading(WORKLOAD)))]
 pub struct ExplainOptions {
     /// Explain what a file describes, and run nothing: a record, or the output of `strace -f -ttt`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["program", "seconds", "via"],

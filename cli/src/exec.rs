@@ -19,11 +19,13 @@ use headwater_tracer::Message;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::explain::missing::{self, Missing};
 use crate::io::preload::{self, Environment};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
+use crate::process::monotonic_us;
 use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
@@ -97,27 +99,32 @@ pub fn exec(options: &ExecOptions) -> u8 {
         log(message);
         status
     };
-    match &options.events {
-        Some(file) => trace(file, execute),
+    match &options.trace.events {
+        Some(file) => trace(&options.trace.of_tracer(), file, execute),
         None => execute(),
     }
 }
 
-/// Traces the program and writes its events to a file. Returns its exit status.
-fn trace(events: &Path, execute: impl Fn() -> u8) -> u8 {
+/// Traces the program and writes its events to a file, with what is missing in them. Returns its exit status.
+fn trace(options: &headwater_tracer::Options, events: &Path, execute: impl Fn() -> u8) -> u8 {
     // A file that another user has put there is not written to.
     let Ok(file) = File::options().write(true).create_new(true).mode(0o600).open(events) else { return execute() };
-    let traced = match headwater_tracer::start(&headwater_tracer::Options::default(), &execute) {
+    let traced = match headwater_tracer::start(options, &execute) {
         Ok(traced) => traced,
         Err(_) => return execute(),
     };
     let mut file = io::BufWriter::new(file);
+    // The reader notices that it is missing, as it notices a line that is cut off.
+    let _ = writeln!(file, "{}{}", missing::START, monotonic_us());
     let status = traced.wait(|message| match message {
         Message::Event(event) => drop(writeln!(file, "{event}")),
-        Message::Untraced(why) => log(format_args!("warning: the record has no times, because {why}")),
-        _ => {}
+        Message::Untraced(why) => log(format_args!("warning: the program's calls are not seen, because {why}")),
+        other => match missing::of(&other) {
+            Some(Missing::Note(note)) => drop(writeln!(file, "{}{note}", missing::LINE)),
+            Some(Missing::Warning(warning)) => log(warning),
+            None => {}
+        },
     });
-    // The reader notices a line that is cut off.
     let _ = file.flush();
     status
 }

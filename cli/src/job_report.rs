@@ -15,7 +15,8 @@ use crate::summary::{Start, Summary};
 /// Where a report is to be written. Nothing is recorded without one.
 #[derive(Debug)]
 pub struct JobReport {
-    file: PathBuf,
+    /// `None`: it is only returned.
+    file: Option<PathBuf>,
     command: Vec<String>,
     start: Start,
 }
@@ -24,8 +25,13 @@ impl JobReport {
     /// Returns the report that the options name. Warns if its file can't be written; then there is none, because the
     /// program is more important.
     pub fn of(options: &RunOptions, start: Start) -> Option<JobReport> {
-        let file = std::path::absolute(options.report.as_ref()?).unwrap_or_default();
-        if let Err(error) = check(&file) {
+        let file = options.report.as_ref().map(|file| std::path::absolute(file).unwrap_or_default());
+        if file.is_none() && !options.is_explained {
+            return None;
+        }
+        if let Some(file) = &file
+            && let Err(error) = check(file)
+        {
             log(format_args!(
                 "warning: {} can't be written: {error}. The program runs without a report: name a file in a directory \
                  that can be written with --report",
@@ -42,8 +48,8 @@ impl JobReport {
         Merger::new(self.start.monotonic_us())
     }
 
-    /// Writes what `ranks` nodes have recorded. A failure is one line.
-    pub fn write(&self, merger: Merger, ranks: u32, summary: &Summary) {
+    /// Writes what `ranks` nodes have recorded, and returns it. A failure is one line.
+    pub fn write(&self, merger: Merger, ranks: u32, summary: &Summary) -> job::JobReport {
         let us = |ms: Option<f64>| ms.map(|ms| (ms * 1e3) as u64);
         let run = Run {
             release: RELEASE.into(),
@@ -55,31 +61,41 @@ impl JobReport {
             exit_status: summary.exit_status,
         };
         let report = merger.finish(run, ranks);
-        let text = job::text(&report);
-        let json = serde_json::to_string(&report).map_err(io::Error::other).map(|json| json + "\n");
-        let written = match self.file.extension().and_then(|extension| extension.to_str()) {
-            Some("json") => json.and_then(|json| write(&self.file, &json)),
-            Some("txt") => write(&self.file, &text),
-            _ => json.and_then(|json| {
-                write(&self.file, &job::page(&report).html())?;
-                write(&self.file.with_extension("json"), &json)?;
-                write(&self.file.with_extension("txt"), &text)
-            }),
-        };
-        if let Err(error) = written {
+        if let Some(file) = &self.file
+            && let Err(error) = write_all(file, &report)
+        {
             log(format_args!(
                 "warning: the report can't be written to {}: {error}. Name another file with --report",
-                self.file.display()
+                file.display()
             ));
         }
+        report
     }
 
     /// Reports that there is nothing to write, and why.
     pub fn leave_out(&self, why: &str) {
+        if self.file.is_none() {
+            return;
+        }
         log(format_args!(
             "note: nothing is recorded for --report, because the program ran without Headwater: {why}. `headwater \
              explain` shows what a program searches and reads without Headwater"
         ));
+    }
+}
+
+/// Writes a report in the forms that the file's name asks for.
+fn write_all(file: &Path, report: &job::JobReport) -> io::Result<()> {
+    let text = job::text(report);
+    let json = serde_json::to_string(report).map_err(io::Error::other).map(|json| json + "\n");
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => json.and_then(|json| write(file, &json)),
+        Some("txt") => write(file, &text),
+        _ => json.and_then(|json| {
+            write(file, &job::page(report).html())?;
+            write(&file.with_extension("json"), &json)?;
+            write(&file.with_extension("txt"), &text)
+        }),
     }
 }
 

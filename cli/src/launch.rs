@@ -8,13 +8,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
+use crate::options::inner::TraceOptions;
 use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
 use crate::via::prefix;
@@ -44,8 +44,8 @@ pub struct Launch<'a> {
     pub ranks: &'a RankOptions,
     /// Options of the I/O library.
     pub io: &'a IoOptions,
-    /// The file to which the events of the first process are written.
-    pub events: Option<&'a Path>,
+    /// How the first process is traced.
+    pub trace: Option<&'a TraceOptions>,
     /// The session's name, and how each node's processes find its daemon; without it the program runs without Headwater.
     pub session: Option<(String, Vec<NodeAccess>)>,
 }
@@ -101,9 +101,8 @@ impl Launch<'_> {
         let arguments = self.ranks.arguments();
         let reports = !arguments.is_empty() && rank.is_multiple_of(self.ppn);
         command.args(arguments).args(reports.then_some("--reports"));
-        if let Some(events) = self.events.filter(|_| rank == 0 && self.ranks.arguments().is_empty()) {
-            command.arg("--events").arg(events);
-        }
+        let trace = self.trace.filter(|_| rank == 0 && self.ranks.arguments().is_empty());
+        command.args(trace.map(TraceOptions::arguments).unwrap_or_default());
         // The program may start further ranks without the library.
         command.args(self.io.arguments(false));
         if rank > 0 {

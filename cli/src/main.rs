@@ -153,7 +153,9 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             let in_session = std::env::var_os(launch::SESSION).is_some();
             options.run.settle(of("record"), in_session).and_then(|()| commands::record::record(options))
         }
-        Command::Explain(options) => commands::explain::explain(&options),
+        Command::Explain(mut options) => {
+            options.service.settle(of("explain"), false).and_then(|()| commands::explain::explain(options))
+        }
         Command::Seal(options) => seal::make(&options),
         Command::Closures(options) => commands::closures::closures(&options),
         Command::Mount(mut options) => {

@@ -22,4 +22,4 @@ pub use self::part::{
 pub use self::schema::{
     Cell, Event, FORMAT, JobReport, Legs, LinkReport, NodeReport, NodeTimes, PathReport, Run, Span, VERSION,
 };
-pub use self::text::text;
+pub use self::text::{event_name, text};

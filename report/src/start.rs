@@ -3,8 +3,10 @@
 
 mod html;
 mod schema;
+mod served;
 mod text;
 
 pub use self::schema::{
-    Calls, Directory, Gain, GainOptions, Import, OpenFile, Phase, Process, SCHEMA, Search, SearchKind, Span, Start,
+    Answers, Calls, Directory, Gain, GainOptions, Import, NotServed, OpenFile, Phase, Process, SCHEMA, Search,
+    SearchKind, Served, Span, Start,
 };

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use headwater_closure::recorded::CallKind;
 use libc::{c_long, pid_t};
 
-use crate::memory;
+use crate::{memory, request};
+
+/// The flag of a child that is not to be traced.
+const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 
 /// A call that has begun.
 #[derive(Debug)]
@@ -22,6 +25,11 @@ pub(crate) enum Begun {
     Map(i32, u64, CallKind),
     /// What glibc does when all libraries are loaded: it asks for the limit of the stack.
     LoadedMark,
+    /// A question for the processors of a thread.
+    Processors(pid_t),
+    /// A child is made that wants to be untraced, so the filter's stops would fail: the word with this flag is changed
+    /// for the call, at an address or in the first argument.
+    Untraced(Option<u64>, u64),
 }
 
 /// The result of a call on a path.
@@ -63,6 +71,20 @@ pub(crate) fn begun(thread: pid_t, number: c_long, arguments: [u64; 6]) -> Optio
             Some(Begun::Map(fifth as i32, second, kind))
         }
         libc::SYS_prlimit64 if second == u64::from(libc::RLIMIT_STACK) && third == 0 => Some(Begun::LoadedMark),
+        libc::SYS_sched_getaffinity => {
+            Some(Begun::Processors(if first as pid_t == 0 { thread } else { first as pid_t }))
+        }
+        libc::SYS_clone if first & UNTRACED != 0 => {
+            request::set_first_argument(thread, first & !UNTRACED);
+            Some(Begun::Untraced(None, first))
+        }
+        libc::SYS_clone3 => {
+            let mut flags = [0; 8];
+            memory::read(thread, first, &mut flags);
+            let flags = u64::from_ne_bytes(flags);
+            let is_changed = flags & UNTRACED != 0 && request::poke(thread, first, flags & !UNTRACED).is_ok();
+            is_changed.then_some(Begun::Untraced(Some(first), flags))
+        }
         _ => begun_by_old(number, first, second, path, &at),
     }
 }
@@ -131,7 +153,15 @@ impl Begun {
                 (CallKind::List, memory::descriptor(thread, from)?, memory::names(thread, address, size as usize))
             }
             Begun::Map(from, bytes, kind) => (kind, memory::descriptor(thread, from)?, bytes),
-            Begun::LoadedMark => return None,
+            Begun::LoadedMark | Begun::Processors(_) => return None,
+            Begun::Untraced(address, word) => {
+                match address {
+                    // What can be changed can be restored.
+                    Some(address) => drop(request::poke(thread, address, word)),
+                    None => request::set_first_argument(thread, word),
+                }
+                return None;
+            }
         };
         Some(Result { kind, path, errno, size })
     }

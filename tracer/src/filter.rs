@@ -26,6 +26,8 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_execveat,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_setaffinity,
+    libc::SYS_ptrace,
+    libc::SYS_clone3,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     #[cfg(target_arch = "x86_64")]
@@ -45,10 +47,12 @@ const ARCH: u32 = 4;
 const ARGUMENTS: u32 = 16;
 /// A descriptor of no file.
 const NO_FILE: u32 = u32::MAX;
+/// The value that comes with this filter's stops; a program's own filter is unlikely to have it.
+pub(crate) const MARK: u16 = 0x5157;
 
 /// Returns the program of the filter.
 fn program() -> Vec<sock_filter> {
-    let trace = statement(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+    let trace = statement(BPF_RET | BPF_K, SECCOMP_RET_TRACE | u32::from(MARK));
     let allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     let mut program = vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE, 1, 0), allow, load(NUMBER)];
     for &number in ALWAYS {
@@ -62,6 +66,9 @@ fn program() -> Vec<sock_filter> {
     program.extend(condition(libc::SYS_newfstatat, 3, jump(BPF_JSET, libc::AT_EMPTY_PATH as u32, 1, 0)));
     program.extend(condition(libc::SYS_statx, 2, jump(BPF_JSET, libc::AT_EMPTY_PATH as u32, 1, 0)));
     program.extend(condition(libc::SYS_prlimit64, 1, jump(BPF_JEQ, libc::RLIMIT_STACK, 0, 1)));
+    program.extend(condition(libc::SYS_clone, 0, jump(BPF_JSET, libc::CLONE_UNTRACED as u32, 0, 1)));
+    program.extend(condition(libc::SYS_prctl, 0, jump(BPF_JEQ, libc::PR_SET_SECCOMP as u32, 0, 1)));
+    program.extend(condition(libc::SYS_seccomp, 0, jump(BPF_JEQ, libc::SECCOMP_SET_MODE_STRICT, 0, 1)));
     program.push(allow);
     program
 }
@@ -78,17 +85,12 @@ fn jump(test: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | test | BPF_K) as u16, jt, jf, k }
 }
 
-/// Installs the filter in this process. Without the right to do so, the process first gives up that programs which it
-/// executes gain privileges.
+/// Installs the filter in this process, which needs the right to do so, or has given up that programs which it executes
+/// gain privileges.
 pub(crate) fn install() -> io::Result<()> {
     let mut program = program();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies the program, which outlives the call.
-    let set = || unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
-    if set() == 0 {
-        return Ok(());
-    }
-    // SAFETY: it sets an attribute of this process.
-    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    if set() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

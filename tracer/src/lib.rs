@@ -5,20 +5,24 @@
 //! a pipe, so the process that called [`start`] can end with the program while children of the program run on.
 //!
 //! A seccomp filter stops processes at calls about files alone. A filter can't be removed: where tracing is to end
-//! before the program does ([`Options::until`]), processes stop at each call instead, and are released then.
+//! before the program does ([`Options::until`]), processes stop at each call instead, and are released then. They do so
+//! as well where a filter would take privileges from programs: then a process is released before it executes a file
+//! that gives privileges, or when another process of the program is to trace it.
 //!
 //! Where a program can't be traced, it runs untraced, and [`Message::Untraced`] gives the reason.
 
 mod affinity;
 mod call;
+mod clock;
 mod filter;
 mod memory;
 mod messages;
+mod privileges;
 mod processes;
 mod request;
 mod signals;
 mod start;
 
-pub use self::memory::gives_privileges;
-pub use self::messages::Message;
+pub use self::messages::{Message, Refusal};
+pub use self::privileges::gives_privileges;
 pub use self::start::{Options, Traced, start};

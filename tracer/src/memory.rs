@@ -1,10 +1,10 @@
 //! Reads of a stopped process: its memory, its descriptors and its mappings.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use libc::pid_t;
 
@@ -121,6 +121,11 @@ pub(crate) fn resident(process: pid_t) -> BTreeMap<PathBuf, u64> {
     files
 }
 
+/// Returns the file of the program that a process runs.
+pub(crate) fn program(process: pid_t) -> PathBuf {
+    fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default()
+}
+
 /// Returns the process to which a thread belongs.
 pub(crate) fn process_of(thread: pid_t) -> pid_t {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
@@ -128,25 +133,10 @@ pub(crate) fn process_of(thread: pid_t) -> pid_t {
     line.and_then(|number| number.trim().parse().ok()).unwrap_or(thread)
 }
 
-/// Returns whether executing a file gives privileges: by set-ID bits, or by capabilities.
-pub fn gives_privileges(file: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(found) = fs::metadata(file) else { return false };
-    let mode = found.mode();
-    let is_set_id =
-        mode & libc::S_ISUID != 0 || mode & (libc::S_ISGID | libc::S_IXGRP) == libc::S_ISGID | libc::S_IXGRP;
-    is_set_id || has_capabilities(file)
-}
-
-fn has_capabilities(file: &Path) -> bool {
-    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
-    let name = c"security.capability";
-    // SAFETY: both strings end with zero, and nothing is written: the size is zero.
-    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -165,21 +155,5 @@ mod tests {
         let executable = std::env::current_exe().unwrap();
         assert!(resident(own).get(&executable).is_some_and(|&bytes| bytes > 0));
         assert_eq!(process_of(own), own);
-    }
-
-    #[test]
-    fn privileges_come_from_bits_and_capabilities() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("file");
-        fs::write(&file, "").unwrap();
-        for (mode, expected) in [(0o755, false), (0o4755, true), (0o2755, true), (0o2745, false)] {
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(gives_privileges(&file), expected, "{mode:o}");
-        }
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        // Only root may give capabilities.
-        let set = std::process::Command::new("setcap").arg("cap_net_raw+ep").arg(&file).status();
-        assert_eq!(gives_privileges(&file), set.is_ok_and(|set| set.success()));
     }
 }

@@ -17,14 +17,27 @@ pub enum Message {
     Event(Event),
     /// The program runs untraced, for this reason.
     Untraced(String),
-    /// A program of this file was executed without the privileges of its owner or group, because it is traced.
-    Unprivileged(PathBuf),
+    /// A program of this file was executed untraced, because only so it has the privileges that its file gives.
+    Privileged(PathBuf),
+    /// A process of this file is traced by the program itself from now on.
+    Handed(PathBuf),
+    /// A process of this file was refused what traced processes can't have.
+    Refused(Refusal, PathBuf),
     /// So many events were not reported, because there were too many.
     Lost(u64),
     /// Tracing has ended before the program: at nanoseconds since its start.
     Released(u64),
     /// The program has ended: its exit status, or 128 and the number of the signal.
     Ended(u8),
+}
+
+/// What a filter can't let a process have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// To trace a process, or to be traced by its parent.
+    Tracing,
+    /// The strict mode of seccomp.
+    StrictMode,
 }
 
 impl Message {
@@ -36,10 +49,14 @@ impl Message {
         let at = rest.iter().position(|&byte| byte == b' ')?;
         let (name, value) = (&rest[..at], &rest[at + 1..]);
         let text = || String::from_utf8_lossy(value).into_owned();
+        let path = || PathBuf::from(OsString::from_vec(value.to_vec()));
         Some(match name {
             b"program" => Message::Program(text().parse().ok()?),
             b"untraced" => Message::Untraced(text()),
-            b"unprivileged" => Message::Unprivileged(PathBuf::from(OsString::from_vec(value.to_vec()))),
+            b"privileged" => Message::Privileged(path()),
+            b"handed" => Message::Handed(path()),
+            b"refused-tracing" => Message::Refused(Refusal::Tracing, path()),
+            b"refused-strict" => Message::Refused(Refusal::StrictMode, path()),
             b"lost" => Message::Lost(text().parse().ok()?),
             b"released" => Message::Released(text().parse().ok()?),
             b"ended" => Message::Ended(text().parse().ok()?),
@@ -78,10 +95,26 @@ impl Messages {
         self.write(|to| writeln!(to, "#untraced {}", why.replace('\n', " ")));
     }
 
-    pub(crate) fn unprivileged(&mut self, file: &Path) {
+    pub(crate) fn privileged(&mut self, file: &Path) {
+        self.about("privileged", file);
+    }
+
+    pub(crate) fn handed(&mut self, file: &Path) {
+        self.about("handed", file);
+    }
+
+    pub(crate) fn refused(&mut self, what: Refusal, file: &Path) {
+        let name = match what {
+            Refusal::Tracing => "refused-tracing",
+            Refusal::StrictMode => "refused-strict",
+        };
+        self.about(name, file);
+    }
+
+    fn about(&mut self, name: &str, file: &Path) {
         if !file.as_os_str().as_bytes().contains(&b'\n') {
             self.write(|to| {
-                to.write_all(b"#unprivileged ")?;
+                write!(to, "#{name} ")?;
                 to.write_all(file.as_os_str().as_bytes())?;
                 to.write_all(b"\n")
             });
@@ -123,6 +156,8 @@ mod tests {
         for (line, expected) in [
             (&b"#program 12"[..], Some(Message::Program(12))),
             (b"#untraced it is", Some(Message::Untraced("it is".into()))),
+            (b"#privileged /bin/su", Some(Message::Privileged("/bin/su".into()))),
+            (b"#refused-strict /a b", Some(Message::Refused(Refusal::StrictMode, "/a b".into()))),
             (b"#ended 139", Some(Message::Ended(139))),
             (b"#ended 300", None),
             (b"loaded 5 6", Some(Message::Event(Event::Loaded { at_ns: 5, process: 6 }))),

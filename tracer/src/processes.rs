@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headwater_closure::recorded::{Call, CallKind, Event, TEXT_BYTES_MAX};
-use libc::pid_t;
+use libc::{c_long, c_uint, pid_t};
 
 use crate::affinity::Affinity;
 use crate::call::{self, Begun};
+use crate::clock::Clock;
 use crate::memory;
-use crate::messages::Messages;
+use crate::messages::{Messages, Refusal};
+use crate::privileges;
 use crate::request::{self, Resume, Side};
 
 /// Variables by which files are found.
@@ -34,13 +36,17 @@ pub(crate) enum Stops {
 pub(crate) struct Processes {
     program: pid_t,
     stops: Stops,
-    start: Instant,
+    clock: Clock,
     until: Option<Duration>,
     /// The process that is stopped with the program.
     caller: pid_t,
     threads: HashMap<pid_t, Thread>,
     messages: Messages,
     affinity: Affinity,
+    /// Programs have the privileges that their files give, although they are traced.
+    keeps_privileges: bool,
+    /// Threads that are to be released, each with the threads that wait for that to trace it.
+    handed: HashMap<pid_t, Vec<pid_t>>,
 }
 
 #[derive(Default)]
@@ -63,7 +69,18 @@ impl Processes {
     ) -> Processes {
         let threads = HashMap::from([(program, Thread { process: program, ..Thread::default() })]);
         let affinity = if stops == Stops::None { Affinity::none() } else { Affinity::restrict(program) };
-        Processes { affinity, program, stops, start: Instant::now(), until, caller, threads, messages }
+        Processes {
+            affinity,
+            program,
+            stops,
+            clock: Clock::start(),
+            until,
+            caller,
+            threads,
+            messages,
+            keeps_privileges: privileges::survive_filter(),
+            handed: HashMap::new(),
+        }
     }
 
     /// Returns when all have ended.
@@ -74,10 +91,13 @@ impl Processes {
             let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
             if thread < 0 {
                 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {
+                    self.affinity.examine(self.threads.keys().copied());
                     continue;
                 }
                 return;
             }
+            self.clock.stop();
+            self.affinity.note_stop();
             if libc::WIFSTOPPED(status) {
                 let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
                 let (how, signal) = self.stopped(thread, signal, event);
@@ -88,20 +108,28 @@ impl Processes {
             } else {
                 self.ended(thread, status);
             }
+            if self.affinity.is_restricted() {
+                self.clock.leave_out();
+            }
         }
     }
 
     /// Handles a thread's stop; returns how it goes on, and with which signal.
     fn stopped(&mut self, thread: pid_t, signal: i32, event: i32) -> (Resume, i32) {
         const CALL: i32 = libc::SIGTRAP | 0x80;
-        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
+        if self.until.is_some_and(|until| self.clock.elapsed() >= until) {
             self.affinity.lift(self.threads.keys().copied());
             return (Resume::Released, self.released(thread, signal, event));
         }
+        if let Some(callers) = self.handed.remove(&thread) {
+            self.hand_over(thread, pending(signal, event), &callers);
+            return (Resume::Wait, 0);
+        }
         let delivered = match (event, signal) {
             (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL) => {
-                if self.at_call(thread) == Resume::Released {
-                    return (Resume::Released, 0);
+                let how = self.at_call(thread);
+                if how != Resume::ToCall {
+                    return (how, 0);
                 }
                 0
             }
@@ -137,31 +165,37 @@ impl Processes {
         if let Some(until) = self.until.filter(|_| thread == self.program) {
             self.messages.released((until.as_nanos() as u64).min(at_ns));
         }
-        if event == 0 && signal & 0x80 == 0 { signal } else { 0 }
+        pending(signal, event)
     }
 
     fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.clock.at_stop_ns
     }
 
     fn at_call(&mut self, thread: pid_t) -> Resume {
         let at_ns = self.now_ns();
         match request::call(thread) {
             Ok(Side::Entry(number, arguments)) => {
+                if let Some(how) = self.before_tracing(thread, number, arguments) {
+                    return how;
+                }
                 let begun = call::begun(thread, number, arguments);
-                if Affinity::is_seen_by(number) || begun.as_ref().is_some_and(Begun::shows_affinity) {
+                if Affinity::is_changed_by(number) || begun.as_ref().is_some_and(Begun::shows_affinity) {
                     self.affinity.lift(self.threads.keys().copied());
                 }
                 if let Some(Begun::Execute(file)) = &begun
-                    && memory::gives_privileges(file)
+                    && self.stops == Stops::Each
+                    && !self.keeps_privileges
+                    && privileges::gives_privileges_to(thread, file)
                 {
-                    // Its privileges are only lost by a filter, or if it stays traced.
-                    if self.stops == Stops::Each {
-                        return Resume::Released;
-                    }
-                    if !is_root() {
-                        self.messages.unprivileged(file);
-                    }
+                    self.messages.privileged(file);
+                    self.leave(thread);
+                    return Resume::Released;
+                }
+                if let Some(Begun::Processors(asked)) = begun
+                    && self.threads.contains_key(&asked)
+                {
+                    self.affinity.release(asked);
                 }
                 let known = self.thread(thread);
                 if matches!(begun, Some(Begun::LoadedMark)) && !known.is_loaded {
@@ -169,11 +203,16 @@ impl Processes {
                     let process = known.process as u32;
                     self.messages.event(&Event::Loaded { at_ns, process });
                 }
-                let resumed_ns = self.now_ns();
+                let resumed_ns = if self.affinity.is_restricted() { at_ns } else { self.clock.now_ns() };
                 let call = begun.filter(Begun::has_result).map(|begun| (begun, at_ns, resumed_ns));
                 self.thread(thread).call = call;
             }
             Ok(Side::Exit(result)) => {
+                if let Some((Begun::Processors(asked), ..)) = self.thread(thread).call
+                    && self.threads.contains_key(&asked)
+                {
+                    self.affinity.restrict_again(asked);
+                }
                 let known = self.thread(thread);
                 let process = known.process as u32;
                 if let Some((begun, begun_ns, resumed_ns)) = known.call.take()
@@ -185,10 +224,64 @@ impl Processes {
                     self.messages.event(&Event::Call(call));
                 }
             }
+            Ok(Side::Foreign) => request::refuse(thread),
             // It was killed.
             Err(_) => {}
         }
         Resume::ToCall
+    }
+
+    /// Handles a call by which a process traces others, or limits itself in a way that a filter excludes; returns how
+    /// the thread goes on if that is decided.
+    fn before_tracing(&mut self, thread: pid_t, number: c_long, arguments: [u64; 6]) -> Option<Resume> {
+        let [first, second, ..] = arguments;
+        let (is_strict, traces) = (number == libc::SYS_prctl && first == libc::PR_SET_SECCOMP as u64, libc::SYS_ptrace);
+        let is_strict = is_strict && second == u64::from(libc::SECCOMP_MODE_STRICT);
+        let is_strict = is_strict || number == libc::SYS_seccomp && first == u64::from(libc::SECCOMP_SET_MODE_STRICT);
+        if is_strict && self.stops == Stops::Filtered {
+            self.messages.refused(Refusal::StrictMode, &memory::program(thread));
+        }
+        if number != traces {
+            return None;
+        }
+        let target = match first as c_uint {
+            libc::PTRACE_TRACEME => thread,
+            libc::PTRACE_ATTACH | libc::PTRACE_SEIZE => second as pid_t,
+            _ => return None,
+        };
+        if !self.threads.contains_key(&target) {
+            return None;
+        }
+        if self.stops == Stops::Filtered {
+            // Without a tracer, the filter would let its calls fail.
+            self.messages.refused(Refusal::Tracing, &memory::program(thread));
+            return None;
+        }
+        if target == thread {
+            self.messages.handed(&memory::program(thread));
+            self.leave(thread);
+            return Some(Resume::Released);
+        }
+        self.handed.entry(target).or_default().push(thread);
+        request::interrupt(target);
+        Some(Resume::Wait)
+    }
+
+    /// Releases a thread, which another one of the program is about to trace.
+    fn hand_over(&mut self, thread: pid_t, signal: i32, callers: &[pid_t]) {
+        self.messages.handed(&memory::program(thread));
+        self.leave(thread);
+        self.threads.remove(&thread);
+        request::resume(thread, Resume::Released, signal);
+        callers.iter().for_each(|&caller| request::resume(caller, Resume::ToCall, 0));
+    }
+
+    /// Ends the report of a process that is released.
+    fn leave(&mut self, thread: pid_t) {
+        let at_ns = self.now_ns();
+        let process = self.thread(thread).process as u32;
+        self.affinity.release(thread);
+        self.messages.event(&Event::End { at_ns, process, status: 0 });
     }
 
     /// Returns a thread, which may have stopped before its parent's event.
@@ -204,7 +297,7 @@ impl Processes {
         let at_ns = self.now_ns();
         let parent = self.thread(parent).process as u32;
         let process = self.thread(child).process;
-        self.affinity.note_threads(self.threads.keys().copied());
+        self.affinity.note_threads();
         if process == child {
             self.messages.event(&Event::Begin { at_ns, process: process as u32, parent });
         }
@@ -257,6 +350,9 @@ impl Processes {
     }
 
     fn ended(&mut self, thread: pid_t, status: i32) {
+        for caller in self.handed.remove(&thread).into_iter().flatten() {
+            request::resume(caller, Resume::ToCall, 0);
+        }
         let is_process = self.threads.remove(&thread).is_none_or(|known| known.process == thread);
         let status = if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
         if is_process {
@@ -281,7 +377,7 @@ impl Processes {
     }
 }
 
-fn is_root() -> bool {
-    // SAFETY: it only returns a number.
-    unsafe { libc::geteuid() == 0 }
+/// Returns the signal that a stopped thread gets when it is released.
+fn pending(signal: i32, event: i32) -> i32 {
+    if event == 0 && signal & 0x80 == 0 { signal } else { 0 }
 }

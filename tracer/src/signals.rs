@@ -1,5 +1,6 @@
 //! Signals of the tracer and of its caller.
 
+use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void, pid_t, siginfo_t};
@@ -25,6 +26,7 @@ pub(crate) fn prepare_tracer() {
     for number in FORWARDED.into_iter().chain(STOPPING).chain([libc::SIGPIPE]) {
         set(number, libc::SIG_IGN);
     }
+    set_with(libc::SIGALRM, interrupt as *const () as usize, 0);
     // SAFETY: it sets an attribute of this process.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
@@ -70,16 +72,21 @@ extern "C" fn forward(number: c_int, info: *mut siginfo_t, _: *mut c_void) {
     }
 }
 
+/// Does nothing: the call that the signal interrupts returns.
+extern "C" fn interrupt(_: c_int, _: *mut siginfo_t, _: *mut c_void) {}
+
 fn set(number: c_int, action: usize) {
+    let is_handler = action != libc::SIG_IGN && action != libc::SIG_DFL;
+    set_with(number, action, if is_handler { libc::SA_SIGINFO | libc::SA_RESTART } else { 0 });
+}
+
+fn set_with(number: c_int, action: usize, flags: c_int) {
     // SAFETY: the structure is this function's own, and valid when all of it is zero; the handler calls only what
     // handlers may call.
     unsafe {
         let mut new = std::mem::zeroed::<libc::sigaction>();
         new.sa_sigaction = action;
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        if action == libc::SIG_IGN || action == libc::SIG_DFL {
-            new.sa_flags = 0;
-        }
-        libc::sigaction(number, &raw const new, std::ptr::null_mut());
+        new.sa_flags = flags;
+        libc::sigaction(number, &raw const new, ptr::null_mut());
     }
 }

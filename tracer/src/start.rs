@@ -9,13 +9,15 @@ use libc::pid_t;
 
 use crate::messages::{Message, Messages};
 use crate::processes::{Processes, Stops};
-use crate::{filter, request, signals};
+use crate::{filter, privileges, request, signals};
 
 /// How a program is traced.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Tracing ends so long after the start, and the program runs on. The program stops at each call until then.
     pub until: Option<Duration>,
+    /// The program stops at each call, and no filter is installed: nothing is refused to it.
+    pub exact: bool,
     /// The program is not traced, for this reason.
     pub untraced: Option<String>,
 }
@@ -138,7 +140,8 @@ fn attach(program: pid_t, options: &Options, messages: &mut Messages) -> Stops {
         Some(why) => why.clone(),
         None if !request::describes_calls() => "the kernel is older than 5.3".into(),
         None => match request::seize(program) {
-            Ok(()) => return if options.until.is_some() { Stops::Each } else { Stops::Filtered },
+            Ok(()) if options.exact || options.until.is_some() || !privileges::survive_filter() => return Stops::Each,
+            Ok(()) => return Stops::Filtered,
             Err(error) => format!("the system doesn't allow that it is traced ({error})"),
         },
     };

@@ -7,28 +7,34 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use headwater_closure::program;
 use headwater_closure::recorded::{Event, Record, is_closure, write_record};
 use headwater_tracer::{Message, Options};
 
+use crate::commands::run::{self, Details};
 use crate::exec;
+use crate::explain::missing::{self, Missing};
 use crate::explain::options::ExplainOptions;
 use crate::explain::recorded::{self, Source};
-use crate::explain::{Names, Origin, Run, entries, summarize};
+use crate::explain::{Names, Origin, Run, Session, account, entries, summarize};
+use crate::io::options::IoOptions;
 use crate::message::{log, show};
+use crate::options::inner::TraceOptions;
+use crate::options::run::RunOptions;
+use crate::seal::options::SealedOptions;
 use crate::via::Via;
+use crate::warm::options::RankOptions;
+
+/// How the names of mechanisms with the audit library begin.
+const AUDIT: &str = "audit";
+
+/// Programs that trace those that they start.
+const TRACERS: [&str; 5] = ["gdb", "lldb", "ltrace", "rr", "strace"];
 
 /// Explains a start. Returns the program's exit status.
-pub fn explain(options: &ExplainOptions) -> Result<u8> {
-    ensure!(
-        options.via == Via::Off,
-        "--via {} can't be explained directly: run `headwater record --via namespace -o FILE -- PROGRAM`, then `headwater \
-         explain --record FILE`",
-        options.via.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    );
+pub fn explain(options: ExplainOptions) -> Result<u8> {
     if let Some(file) = options.record.as_deref().or_else(|| described_by(&options.program)) {
-        return explain_file(options, file).map(|()| 0);
+        return explain_file(&options, file).map(|()| 0);
     }
     for path in [&options.html, &options.json, &options.output].into_iter().flatten() {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -38,20 +44,105 @@ pub fn explain(options: &ExplainOptions) -> Result<u8> {
             path.display()
         );
     }
-    let traced = trace(options);
-    let (status, events, notes) = traced?;
+    let (options, traced) = if options.service.via == Via::Off {
+        let traced = trace(&options)?;
+        (options, traced)
+    } else {
+        serve(options)?
+    };
+    let Traced { status, events, origin } = traced;
     // Of a program that ran untraced only its end is known.
     if events.iter().any(|event| matches!(event, Event::Call(_))) {
         // The program has run, so its status counts.
-        if let Err(error) = report(
-            options,
-            events,
-            Origin { source: "traced", exit_status: Some(status), program: shown(&options.program), notes },
-        ) {
+        if let Err(error) = report(&options, events, origin) {
             log(format_args!("warning: {error:#}"));
         }
     }
     Ok(status)
+}
+
+/// A program that has run.
+struct Traced {
+    status: u8,
+    events: Vec<Event>,
+    origin: Origin,
+}
+
+impl Traced {
+    fn new(program: &[OsString], status: u8, events: Vec<Event>, notes: Vec<String>) -> Traced {
+        let (via, served) = (String::from("off"), None);
+        let origin =
+            Origin { source: "traced", exit_status: Some(status), program: shown(program), via, served, notes };
+        Traced { status, events, origin }
+    }
+}
+
+/// Runs the program in a session of one node, as `headwater run` does.
+fn serve(mut options: ExplainOptions) -> Result<(ExplainOptions, Traced)> {
+    let file = TraceOptions::temporary_file();
+    let is_tracer = options.program.first().is_some_and(|name| traces_others(Path::new(name)));
+    let run = RunOptions {
+        records: false,
+        trace: TraceOptions {
+            events: Some(file.clone()),
+            events_seconds: options.seconds,
+            events_exact: options.exact || is_tracer,
+        },
+        is_explained: true,
+        nodes: 1,
+        ppn: 1,
+        service: options.service,
+        show_scope: false,
+        summary: false,
+        no_summary: true,
+        // The report names why the program ran without Headwater.
+        quiet: true,
+        summary_json: None,
+        report: None,
+        use_session: None,
+        marker: None,
+        sealed: SealedOptions { sealed: None, signers: None },
+        ranks: RankOptions::default(),
+        io: IoOptions::default(),
+        program: options.program,
+    };
+    let ran = run::run_here(&run, run::progress(&run));
+    (options.service, options.program) = (run.service, run.program);
+    let text = fs::read(&file).unwrap_or_default();
+    // It is absent if the program's calls could not be traced.
+    let _ = fs::remove_file(&file);
+    let ran = ran?;
+    let text = String::from_utf8_lossy(&text);
+    let notes = text.lines().filter_map(|line| line.strip_prefix(missing::LINE)).map(str::to_owned).collect();
+    let events = text.lines().filter_map(Event::parse).collect();
+    let mut traced = Traced::new(&options.program, ran.status, events, notes);
+    if let Some(details) = ran.details {
+        let started_us = text.lines().find_map(|line| line.strip_prefix(missing::START)?.parse().ok());
+        attribute(&mut traced, &details, started_us.unwrap_or(0));
+    }
+    Ok((options, traced))
+}
+
+/// Adds what the session knows.
+fn attribute(traced: &mut Traced, details: &Details, started_us: u64) {
+    let Details { scope, directory, began_us, summary, report } = details;
+    let Some(directory) = directory else {
+        traced.origin.notes.push(format!("The program ran without Headwater: {}.", summary.via_reason));
+        return;
+    };
+    let opens_copies = summary.via.starts_with(AUDIT);
+    let session = Session {
+        scope,
+        directory,
+        entered_us: started_us.saturating_sub(*began_us),
+        summary,
+        report: report.as_ref(),
+        opens_copies,
+    };
+    let (events, served) = account(std::mem::take(&mut traced.events), session);
+    traced.events = events;
+    traced.origin.via.clone_from(&summary.via);
+    traced.origin.served = Some(served);
 }
 
 fn explain_file(options: &ExplainOptions, file: &Path) -> Result<()> {
@@ -61,7 +152,8 @@ fn explain_file(options: &ExplainOptions, file: &Path) -> Result<()> {
         Event::End { status, .. } => u8::try_from(*status).ok(),
         _ => None,
     });
-    let origin = Origin { source, exit_status: ends, program: file.display().to_string(), notes: Vec::new() };
+    let (via, program) = (String::from("off"), file.display().to_string());
+    let origin = Origin { source, exit_status: ends, program, via, served: None, notes: Vec::new() };
     let run = Run::new(record.events);
     let names = Names::of(&run);
     let start = summarize(options, &run, &names, &record.entries, origin)?;
@@ -78,8 +170,8 @@ fn described_by(program: &[OsString]) -> Option<&Path> {
     (is_closure(&start) || !is_executable && recorded::read(path).is_ok()).then_some(path)
 }
 
-/// Runs the program; returns its exit status, its events, and what is missing.
-fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
+/// Runs the program without Headwater.
+fn trace(options: &ExplainOptions) -> Result<Traced> {
     let (name, arguments) = options.program.split_first().context("the program is required")?;
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let file = match program::find(name, std::env::var_os("PATH").as_deref(), &cwd) {
@@ -87,11 +179,12 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
         Err(error) => {
             let (status, message) = exec::complaint(name, error.into());
             log(message);
-            return Ok((status, Vec::new(), Vec::new()));
+            return Ok(Traced::new(&options.program, status, Vec::new(), Vec::new()));
         }
     };
     let until = options.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let traced = headwater_tracer::start(&Options { until, untraced: untraceable(&file) }, || {
+    let exact = options.exact || traces_others(&file);
+    let traced = headwater_tracer::start(&Options { until, exact, untraced: untraceable(&file) }, || {
         let (status, message) = exec::complaint(name, exec::plain(name, arguments));
         log(message);
         status
@@ -104,17 +197,20 @@ fn trace(options: &ExplainOptions) -> Result<(u8, Vec<Event>, Vec<String>)> {
             "warning: {} can't be explained: {why}. It runs as it is; `strace -f -ttt -o FILE` may be allowed",
             name.display()
         )),
-        Message::Unprivileged(file) => notes.push(format!(
-            "{} runs without its privileges (set-ID), because it is traced: explain it as root.",
-            file.display()
-        )),
-        Message::Lost(count) => notes.push(format!("{count} further events are left out.")),
-        Message::Released(at_ns) => {
-            notes.push(format!("It was followed for {} s, and ran on.", at_ns / 1_000_000_000));
-        }
-        Message::Program(_) | Message::Ended(_) => {}
+        other => match missing::of(&other) {
+            Some(Missing::Note(note)) => notes.push(note),
+            Some(Missing::Warning(warning)) => log(warning),
+            None => {}
+        },
     });
-    Ok((status, events, notes))
+    Ok(Traced::new(&options.program, status, events, notes))
+}
+
+/// Returns whether a program is known to trace others.
+fn traces_others(file: &Path) -> bool {
+    let name = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    TRACERS.iter().any(|tracer| name == *tracer)
 }
 
 /// Returns why the program itself can't be traced, as far as its file shows it.

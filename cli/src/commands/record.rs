@@ -6,8 +6,9 @@ use std::fs;
 use anyhow::{Context, Result, anyhow, ensure};
 use headwater_closure::recorded::{ENTRIES_MAX, Event, MAGIC, VERSION, VERSION_WITH_EVENTS};
 
-use crate::commands::run;
+use crate::commands::run::{self, Ran};
 use crate::message::log;
+use crate::options::inner::TraceOptions;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
 use crate::seal::options::SEALED;
@@ -20,13 +21,13 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
     // Of large files that a lone node does not store, it is not known what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
-    let events = std::env::temp_dir().join(format!("headwater-events-{}", std::process::id()));
-    options.run.events = Some(events.clone());
+    let events = TraceOptions::temporary_file();
+    options.run.trace.events = Some(events.clone());
     let ran = run::run_here(&options.run, run::progress(&options.run));
     let traced = fs::read_to_string(&events).unwrap_or_default();
     // It is absent if the program's calls could not be traced.
     let _ = fs::remove_file(&events);
-    let (status, recorded) = ran?;
+    let Ran { status, recorded, .. } = ran?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(
             "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` shows why"

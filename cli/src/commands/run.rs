@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Result, anyhow};
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
-use headwater_report::job::Merger;
+use headwater_report::job::{self, Merger};
 use rustix::io::Errno;
 
 use crate::ahead::{Ahead, allow_without};
@@ -63,7 +63,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
             return rendezvous::run_without(options, &error);
         }
     }
-    run_here(options, progress).map(|(status, _)| status)
+    run_here(options, progress).map(|ran| ran.status)
 }
 
 /// Begins to show the progress until the program's start.
@@ -74,9 +74,40 @@ pub fn progress(options: &RunOptions) -> Progress {
 /// What a run used, as lines of a closure; `None` if it ran without Headwater.
 pub type Recorded = Option<Vec<String>>;
 
-/// Runs the program on nodes of this machine. Returns its exit status, and what it used if `options` have that
-/// recorded. If the user's limit of processes is reached, this process executes the program.
-pub fn run_here(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
+/// A run that has ended.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// The program's exit status.
+    pub status: u8,
+    /// What it used, if the options have that recorded.
+    pub recorded: Recorded,
+    /// What is known of its session; `None` if the program was not run, or without any.
+    pub details: Option<Details>,
+}
+
+/// What is known of a run's session.
+#[derive(Debug)]
+pub struct Details {
+    /// The scope.
+    pub scope: Scope,
+    /// The session's directory, which has been removed; `None` if the program ran without Headwater.
+    pub directory: Option<PathBuf>,
+    /// When the run began, in microseconds of the monotonic clock.
+    pub began_us: u64,
+    /// Sums.
+    pub summary: Summary,
+    /// What the nodes recorded, if the options have them report.
+    pub report: Option<job::JobReport>,
+}
+
+impl Ran {
+    fn with(status: u8) -> Ran {
+        Ran { status, ..Ran::default() }
+    }
+}
+
+/// Runs the program on nodes of this machine. If the user's limit of processes is reached, this process executes the program.
+pub fn run_here(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
     match run_beside(options, progress) {
         Err(error) if is_alone && options.sealed.sealed.is_none() && is_short_of_processes(&error) => {
@@ -86,7 +117,7 @@ pub fn run_here(options: &RunOptions, progress: Progress) -> Result<(u8, Recorde
             let (name, arguments) = options.program.split_first().expect("the program is required");
             let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
             log(message);
-            Ok((status, None))
+            Ok(Ran::with(status))
         }
         done => done,
     }
@@ -98,7 +129,7 @@ fn is_short_of_processes(error: &anyhow::Error) -> bool {
 }
 
 /// Runs the program as a child of this process.
-fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)> {
+fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let start = Start::now();
     let job_report = JobReport::of(options, start).filter(|_| !options.show_scope);
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
@@ -106,18 +137,13 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let file = match find(&options.program[0], &cwd) {
         Ok(file) => file,
-        Err(status) => return Ok((status, None)),
+        Err(status) => return Ok(Ran::with(status)),
     };
     let (audience, opened) = (Audience::here(options), Opened::default());
     let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
-    if options.show_scope {
-        show(stdout(), format_args!("{scope}{choice}\n"));
-        return Ok((0, None));
-    }
-    if options.service.verbose {
-        show(stderr(), &scope);
-        log(&choice);
+    if shows_scope(options, &scope, &choice) {
+        return Ok(Ran::default());
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
@@ -143,7 +169,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
-        Err(Interrupted(number)) => return Ok(((128 + number) as u8, None)),
+        Err(Interrupted(number)) => return Ok(Ran::with((128 + number) as u8)),
     };
     drop((opened, progress));
     if serving.is_none() {
@@ -159,14 +185,27 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<(u8, Recorded)
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     let mut merger = job_report.as_ref().filter(|_| serving.is_some()).map(JobReport::merger);
     summary.preload.from = preload.filter(|_| serving.is_some()).map(preload::name);
+    let directory = serving.as_ref().map(|serving| serving.session.directory().to_owned());
     let end = |serving| end(serving, &nodes, &events, merger.as_mut(), (&mut summary, start));
     let recorded: Recorded = serving.map(end);
     if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
         summary.fail(&error);
     }
     report(options, &options.program[0], &summary);
-    job_report.iter().zip(merger).for_each(|(to, merger)| to.write(merger, options.nodes, &summary));
-    Ok((summary.exit_status, recorded))
+    let report = job_report.zip(merger).map(|(to, merger)| to.write(merger, options.nodes, &summary));
+    let details = Details { scope: scope.clone(), directory, began_us: start.monotonic_us(), report, summary };
+    Ok(Ran { status: details.summary.exit_status, recorded, details: Some(details) })
+}
+
+/// Prints the scope and the mechanism as the options want it; returns whether that is all.
+fn shows_scope(options: &RunOptions, scope: &Scope, choice: &Choice) -> bool {
+    if options.show_scope {
+        show(stdout(), format_args!("{scope}{choice}\n"));
+    } else if options.service.verbose {
+        show(stderr(), scope);
+        log(choice);
+    }
+    options.show_scope
 }
 
 /// Ends the session, and adds what its nodes report to the summary and to `merger`; returns what they recorded.
@@ -244,7 +283,7 @@ fn supervise(
         nodes_total: options.nodes,
         ppn: options.ppn,
         ranks: &options.ranks,
-        events: options.events.as_deref().filter(|_| !makes_own_calls(choice.mechanism)),
+        trace: Some(&options.trace).filter(|_| options.is_explained || !makes_own_calls(choice.mechanism)),
         io,
         session,
     };

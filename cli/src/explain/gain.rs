@@ -33,7 +33,7 @@ pub fn gain(options: &ExplainOptions, trace: &Trace) -> Result<(Vec<Gain>, Optio
     let of = GainOptions {
         file_system: options.fs.clone(),
         processes_per_node: options.ppn,
-        shared: options.shared.clone(),
+        shared: options.shared(),
         look_ups: trace.lookups.len() as u64,
     };
     Ok((gains, Some(of)))

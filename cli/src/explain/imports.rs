@@ -21,7 +21,7 @@ const ROOTS: [&str; 3] = ["site-packages", "dist-packages", "lib-dynload"];
 pub struct Module {
     /// Its top-level module.
     pub top: String,
-    /// The directory in which that was found.
+    /// The directory in which that was found; empty for the work of `site`, which no file begins.
     pub root: PathBuf,
     /// The index of the first call that searches it.
     pub first: usize,
@@ -42,8 +42,9 @@ pub fn modules(image: &Image) -> Vec<Module> {
         .enumerate()
         .filter_map(|(at, call)| module_of(call, image).map(|(d, s)| (at, d, s)))
         .collect();
-    let packages: BTreeSet<PathBuf> =
+    let mut packages: BTreeSet<PathBuf> =
         opened.iter().filter(|(_, _, stem)| stem == b"__init__").map(|(_, directory, _)| directory.clone()).collect();
+    packages.extend(namespace_packages(image));
     let mut modules: Vec<Module> = Vec::new();
     let mut last: Option<(PathBuf, Vec<u8>)> = None;
     for (at, directory, stem) in opened {
@@ -51,9 +52,13 @@ pub fn modules(image: &Image) -> Vec<Module> {
         if last.as_ref().is_some_and(|(d, s)| *d == directory && *s == stem) {
             continue;
         }
+        let is_site = directory.as_os_str().is_empty();
+        if is_site && modules.is_empty() {
+            continue;
+        }
         let (root, top) = top_of(&directory, &stem, &packages);
         let name = if stem == b"__init__" { directory.file_name().unwrap_or_default().as_bytes() } else { &stem[..] };
-        let first = first_look_up(&image.calls[..at], name);
+        let first = if is_site { at } else { first_look_up(&image.calls[..at], name) };
         let start_ns = image.calls[first].at_ns;
         if let Some(before) = modules.last_mut() {
             before.end_ns = start_ns.max(before.start_ns);
@@ -67,6 +72,19 @@ pub fn modules(image: &Image) -> Vec<Module> {
         module.end_ns = ends.max().unwrap_or(module.start_ns);
     }
     modules
+}
+
+/// Returns the directories of packages without an `__init__`: Python lists an entry of its search path, and then the
+/// package in it. Entries of `PYTHONPATH` that lie in each other are none.
+fn namespace_packages(image: &Image) -> Vec<PathBuf> {
+    let lists = image.calls.iter().filter(|call| call.kind == CallKind::List && call.errno == 0);
+    let listed: BTreeSet<&Path> = lists.map(|call| call.path.as_path()).collect();
+    let named = image.directories("PYTHONPATH");
+    let is_package = |path: &&Path| {
+        let is_root = ROOTS.iter().any(|root| path.file_name() == Some(OsStr::new(root)));
+        !is_root && path.parent().is_some_and(|parent| listed.contains(parent)) && !named.iter().any(|it| it == path)
+    };
+    listed.iter().copied().filter(is_package).map(Path::to_owned).collect()
 }
 
 /// Returns the spans of modules, adjacent ones of the same top-level module as one.
@@ -93,7 +111,7 @@ pub fn summarized<'a>(all: impl Iterator<Item = (&'a Image, &'a [Module])>) -> V
                 calls.take_while(|call| call.at_ns < module.end_ns.max(module.start_ns + 1)).collect();
             let import = imports.entry(module.top.clone()).or_default();
             import.own_ns += module.end_ns - module.start_ns;
-            import.modules += 1;
+            import.modules += u64::from(!module.root.as_os_str().is_empty());
             import.calls += calls.len() as u64;
             import.calls_ns += calls.iter().map(|call| call.length_ns).sum::<u64>();
             let (_, end_ns) = ends.entry(&module.top).or_insert((module.start_ns, module.end_ns));
@@ -110,8 +128,13 @@ pub fn summarized<'a>(all: impl Iterator<Item = (&'a Image, &'a [Module])>) -> V
     imports
 }
 
-/// Returns the directory and the name of the module that a call opens; a package's module is `__init__`.
+/// Returns the directory and the name of the module that a call opens; a package's module is `__init__`. The files with
+/// which Python's `site` sets the search path are no modules, and it is part of the interpreter: it has no directory.
 fn module_of(call: &Call, image: &Image) -> Option<(PathBuf, Vec<u8>)> {
+    let is_sites = |name: &OsStr| name == "pyvenv.cfg" || name.as_bytes().ends_with(b".pth");
+    if call.path.file_name().is_some_and(is_sites) && matches!(call.kind, CallKind::Stat | CallKind::Open) {
+        return Some((PathBuf::new(), b"site".to_vec()));
+    }
     if call.kind != CallKind::Open || call.errno != 0 {
         return None;
     }
@@ -187,6 +210,24 @@ mod tests {
         };
         let (file, command) = (PathBuf::from("/usr/bin/python3.11"), b"python3 /home/run.py".to_vec());
         Image { file, command, calls: calls.iter().map(call).collect(), ..Image::default() }
+    }
+
+    #[test]
+    fn packages_may_lack_an_init() {
+        let image = image(&[
+            (10, CallKind::Open, 0, "/usr/lib/python3.11/encodings/__pycache__/__init__.cpython-311.pyc"),
+            (20, CallKind::Open, 0, "/venv/lib/python3.11/site-packages/more.pth"),
+            (25, CallKind::Read, 0, "/venv/lib/python3.11/site-packages/more.pth"),
+            (30, CallKind::List, 0, "/more"),
+            (35, CallKind::Stat, 0, "/more/parts"),
+            (40, CallKind::List, 0, "/more/parts"),
+            (50, CallKind::Open, 0, "/more/parts/__pycache__/one.cpython-311.pyc"),
+        ]);
+        let modules = modules(&image);
+        let found: Vec<(&str, &Path)> = modules.iter().map(|module| (&*module.top, &*module.root)).collect();
+        let stdlib = Path::new("/usr/lib/python3.11");
+        assert_eq!(found, [("encodings", stdlib), ("site", Path::new("")), ("parts", Path::new("/more"))]);
+        assert_eq!((modules[1].start_ns, modules[1].end_ns), (20, 30));
     }
 
     #[test]

@@ -150,7 +150,8 @@ struct Objects(HashMap<PathBuf, Vec<(PathBuf, SearchKind)>>);
 
 impl Paths {
     fn of(image: &Image, modules: &[Module]) -> Paths {
-        let mut sys_path: Vec<PathBuf> = modules.iter().map(|module| module.root.clone()).collect();
+        let roots = modules.iter().filter(|module| !module.root.as_os_str().is_empty());
+        let mut sys_path: Vec<PathBuf> = roots.map(|module| module.root.clone()).collect();
         sys_path.sort();
         sys_path.dedup();
         let mut paths = Paths {

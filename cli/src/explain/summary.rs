@@ -3,7 +3,7 @@
 use anyhow::Result;
 use headwater_closure::recorded::Entry;
 use headwater_report::page::printable;
-use headwater_report::start::{Process, SCHEMA, Start};
+use headwater_report::start::{Process, SCHEMA, Served, Start};
 use std::os::unix::ffi::OsStrExt;
 
 use super::files::{Names, files, sums};
@@ -20,6 +20,10 @@ pub struct Origin {
     pub exit_status: Option<u8>,
     /// The program, if no event has its arguments.
     pub program: String,
+    /// The mechanism's name.
+    pub via: String,
+    /// What Headwater did, if the program ran with it.
+    pub served: Option<Served>,
     /// What is missing.
     pub notes: Vec<String>,
 }
@@ -37,7 +41,7 @@ pub fn summarize(
 ) -> Result<Start> {
     let modules: Vec<Vec<imports::Module>> = run.images.iter().map(imports::modules).collect();
     let spans: Vec<_> = modules.iter().map(|modules| imports::spans(modules)).collect();
-    let shared = inputs::directories(&options.shared)?;
+    let shared = inputs::directories(&options.shared())?;
     let trace = workload::trace(run, names, entries, &shared);
     let (files, directories) = files(run, names, entries);
     let executed = || run.images.iter().zip(&spans).filter(|(image, _)| image.is_executed);
@@ -53,7 +57,7 @@ pub fn summarize(
         schema: SCHEMA.to_owned(),
         program: first.unwrap_or(origin.program),
         source: origin.source.to_owned(),
-        via: "off".to_owned(),
+        via: origin.via,
         exit_status: origin.exit_status,
         wall_ns: run.end_ns,
         phases: phases::phases(run, &modules),
@@ -63,6 +67,7 @@ pub fn summarize(
         searches: searches::searches(run, &modules),
         files,
         directories,
+        served: origin.served,
         gain,
         gain_options,
         notes,

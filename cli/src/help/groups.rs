@@ -7,7 +7,7 @@ use crate::options::CommandLine;
 use crate::options::headings::{MECHANISM, MPI_IO, OVERLAY, RANKS, RENDEZVOUS, SCOPE, STORE};
 
 /// Commands that accept nearly all groups, and name them in place of their options.
-pub const LARGE: [&str; 3] = ["run", "start", "record"];
+pub const LARGE: [&str; 4] = ["run", "start", "record", "explain"];
 
 /// A group of options.
 #[derive(Debug)]

@@ -113,7 +113,10 @@ mod tests {
             assert!(!group.all_options().is_empty() && page.contains(&format!("{}:\n", group.heading)), "{page}");
             assert!(page.contains("run, ") || page.contains(", run"), "{page}");
         }
-        assert_eq!(groups::find("store").unwrap().commands(), ["run", "start", "record", "mount", "serve", "join"]);
+        assert_eq!(
+            groups::find("store").unwrap().commands(),
+            ["run", "start", "record", "explain", "mount", "serve", "join"]
+        );
     }
 
     #[test]

@@ -160,7 +160,10 @@ mod tests {
         assert!(line.contains("\n## headwater io predict\n") && line.contains("](#headwater-io-predict)"), "{line}");
         assert_eq!(line.matches("`--store-max BYTES`").count(), 4, "in its group and in mount, serve and join");
         assert!(line.contains("| `--readers N\\|NODES` |"), "{line}");
-        assert!(variables.contains("| `HEADWATER_SHARED` | `--shared DIR` | run, start, record |"), "{variables}");
+        assert!(
+            variables.contains("| `HEADWATER_SHARED` | `--shared DIR` | run, start, record, explain |"),
+            "{variables}"
+        );
         assert!(variables.contains("`HEADWATER_RANK`") && variables.contains("`HEADWATER_LIBDIR`"), "{variables}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -90,14 +91,52 @@ pub struct ExecOptions {
     /// This process reports for its node.
     #[arg(long, requires = "zygote")]
     pub reports: bool,
-    /// Trace the program, and write its events to this file.
-    #[arg(long, conflicts_with = "zygote")]
-    pub events: Option<PathBuf>,
+    #[command(flatten)]
+    pub trace: TraceOptions,
     #[command(flatten)]
     pub io: InnerIoOptions,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
+}
+
+/// Whether and how the program is traced.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TraceOptions {
+    /// Trace the program, and write its events to this file.
+    #[arg(long, conflicts_with = "zygote")]
+    pub events: Option<PathBuf>,
+    /// Release it after so many seconds.
+    #[arg(long, requires = "events")]
+    pub events_seconds: Option<u32>,
+    /// Stop it at each call.
+    #[arg(long, requires = "events")]
+    pub events_exact: bool,
+}
+
+impl TraceOptions {
+    /// Returns the file for this process's program. The file is made by the program's process, unless another user has
+    /// made one of this name.
+    pub fn temporary_file() -> PathBuf {
+        std::env::temp_dir().join(format!("headwater-events-{}", std::process::id()))
+    }
+
+    /// Returns these options as arguments of `headwater exec`.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let Some(events) = &self.events else { return Vec::new() };
+        let mut arguments = vec![OsString::from("--events"), events.into()];
+        if let Some(seconds) = self.events_seconds {
+            arguments.extend(["--events-seconds".into(), seconds.to_string().into()]);
+        }
+        arguments.extend(self.events_exact.then(|| "--events-exact".into()));
+        arguments
+    }
+
+    /// Returns them as the tracer takes them.
+    pub fn of_tracer(&self) -> headwater_tracer::Options {
+        let until = self.events_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        headwater_tracer::Options { until, exact: self.events_exact, untraced: None }
+    }
 }
 
 /// Options of `headwater warm`.

@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args, ValueHint};
 use headwater_daemon::{LinkProtection, Policy};
 
 use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
+use super::inner::TraceOptions;
 use super::opposites::{POLICIES, SUMMARIES};
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
@@ -31,9 +32,13 @@ pub struct RunOptions {
     #[arg(skip)]
     pub records: bool,
 
-    /// The file to which the first process's events are written.
+    /// How the first process is traced.
     #[arg(skip)]
-    pub events: Option<PathBuf>,
+    pub trace: TraceOptions,
+
+    /// The run is explained: its nodes report, and its calls are traced by each mechanism.
+    #[arg(skip)]
+    pub is_explained: bool,
 
     /// Number of nodes: daemons on this machine, each with its own store, table and sockets
     #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,

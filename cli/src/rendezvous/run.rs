@@ -111,7 +111,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
         summary.fail(&error);
     }
     report(options, &first_program(options, found), &summary);
-    job_report.iter().zip(merged).for_each(|(to, (merger, ranks))| to.write(merger, ranks, &summary));
+    job_report.iter().zip(merged).for_each(|(to, (merger, ranks))| drop(to.write(merger, ranks, &summary)));
     Ok(summary.exit_status)
 }
 

@@ -207,7 +207,7 @@ fn event_row(event: &Event) -> [String; 5] {
 }
 
 /// Returns what happened, in words.
-pub(super) fn event_name(kind: EventKind) -> &'static str {
+pub fn event_name(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Evicted => "evicted",
         EventKind::Fallback => "source file used",

@@ -14,7 +14,7 @@ impl Start {
             .lead(format!("{way}{status}"))
             .section(self.summary())
             .section(self.time_lines());
-        for section in [self.imports_section(), self.searches_section()].into_iter().flatten() {
+        for section in [self.served_section(), self.imports_section(), self.searches_section()].into_iter().flatten() {
             page = page.section(section);
         }
         page = page.section(self.files_section()).section(self.processes_section());

@@ -34,12 +34,78 @@ pub struct Start {
     pub files: Vec<OpenFile>,
     /// Directories whose names are read, the slowest first.
     pub directories: Vec<Directory>,
+    /// What Headwater did; `None` if the program ran without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
     /// What Headwater would save, by number of nodes.
     pub gain: Vec<Gain>,
     /// What the gain was computed for; `None` if it was not.
     pub gain_options: Option<GainOptions>,
     /// Assumptions, and what is missing.
     pub notes: Vec<String>,
+}
+
+/// What Headwater did for the program, and what it did not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// Why this mechanism.
+    pub reason: String,
+    /// From Headwater's start until its daemon served, before the program's start.
+    pub session_ns: u64,
+    /// From then until the program's start.
+    pub entry_ns: u64,
+    /// Calls that the mount or the node's copies answered.
+    pub answered: Answers,
+    /// Calls on served directories that went to the source files.
+    pub source: Answers,
+    /// Calls on other directories.
+    pub outside: Answers,
+    /// Calls of Headwater's own in the program's processes, which are in no other sum.
+    pub own: Answers,
+    /// Look-ups of the audit library; 0 by another mechanism.
+    pub look_ups: u64,
+    /// Of these: without any system call.
+    pub look_ups_without_call: u64,
+    /// Requests of the kernel to the mount; 0 without one.
+    pub mount_requests: u64,
+    /// Requests of processes for which the daemon had to fetch something, and those that waited for it.
+    pub fetches: u64,
+    /// The sum of these waits.
+    pub fetches_ns: u64,
+    /// Operations on the shared file system, by the daemon.
+    pub shared_fs_operations: u64,
+    /// Bytes that the daemon read from it.
+    pub shared_fs_bytes: u64,
+    /// What was not served.
+    pub not_served: Vec<NotServed>,
+}
+
+/// Calls of one kind of answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// How many.
+    pub calls: u64,
+    /// The sum of their times.
+    pub length_ns: u64,
+    /// Those that fail.
+    pub failed: u64,
+    /// Bytes that are read.
+    pub read_bytes: u64,
+    /// Bytes that are mapped.
+    pub mapped_bytes: u64,
+}
+
+/// A file or directory that was not served.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NotServed {
+    /// Its path; a directory stands for all below it.
+    pub path: String,
+    /// The reason.
+    pub why: String,
+    /// Calls on it.
+    pub calls: u64,
+    /// The sum of their times.
+    pub length_ns: u64,
 }
 
 /// A part of the start. Parts don't overlap.

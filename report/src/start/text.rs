@@ -35,6 +35,7 @@ impl Start {
             advice.iter().take(ROWS_MAX).for_each(|line| text += &format!("  {line}\n"));
             text += &more(advice.len());
         }
+        text += &self.served_text();
         text += &self.imports_text();
         text += &self.searches_text();
         text += &self.files_text();
@@ -170,12 +171,12 @@ fn table(heading: &[&str], left: usize, rows: impl Iterator<Item = Vec<String>>)
     format!("\n{}{}", columns(&rows, left), more(count))
 }
 
-fn more(count: usize) -> String {
+pub(super) fn more(count: usize) -> String {
     if count > ROWS_MAX { format!("  and {} more\n", grouped((count - ROWS_MAX) as u64)) } else { String::new() }
 }
 
 /// Returns the end of a text that is too long: of a path it says most.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let length = text.chars().count();
     if length <= WIDTH_MAX {
         return text.to_owned();

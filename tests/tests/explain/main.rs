@@ -1,5 +1,9 @@
 //! `headwater explain`: programs run as they do without it, and the report names what their starts wait for.
 
+mod faithful;
+mod served;
+mod truth;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -17,6 +21,11 @@ fn headwater() -> Command {
 
 /// Runs a program plainly and explained; the output and the exit status must be the same.
 fn compare(program: &[&str], change: impl Fn(&mut Command)) -> Value {
+    compare_with(&[], program, change)
+}
+
+/// As [`compare`], with options of `headwater explain`.
+fn compare_with(options: &[&str], program: &[&str], change: impl Fn(&mut Command)) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("report.json");
     let run = |mut command: Command| -> Output {
@@ -27,7 +36,8 @@ fn compare(program: &[&str], change: impl Fn(&mut Command)) -> Value {
     plain.args(&program[1..]);
     let plain = run(plain);
     let mut explained = headwater();
-    explained.args(["explain", "--quiet", "--nodes", "2", "--json"]).arg(&json).arg("--").args(program);
+    explained.args(["explain", "--quiet", "--nodes", "2", "--json"]).arg(&json).args(options).arg("--").args(program);
+    explained.env("HEADWATER_CLOSURES", "/dev/null/closures");
     let explained = run(explained);
     let status = plain.status.code().or(plain.status.signal().map(|number| 128 + number));
     assert_eq!(explained.status.code(), status, "{program:?}: {explained:?}");

@@ -48,6 +48,7 @@ const UNSAFE_FILES: &[&str] = &[
     "tracer/src/affinity.rs",
     "tracer/src/filter.rs",
     "tracer/src/memory.rs",
+    "tracer/src/privileges.rs",
     "tracer/src/processes.rs",
     "tracer/src/request.rs",
     "tracer/src/signals.rs",

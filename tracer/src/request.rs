@@ -114,6 +114,7 @@ pub(crate) fn refuse(thread: pid_t) {
         request(libc::PTRACE_SETREGSET as c_uint, thread, NT_ARM_SYSTEM_CALL as *mut c_void, (&raw mut call).cast());
     if request(libc::PTRACE_GETREGSET as c_uint, thread, NT_PRSTATUS as *mut c_void, (&raw mut all).cast()).is_ok() {
         registers[0] = -i64::from(libc::ENOSYS) as u64;
+        all.iov_base = registers.as_mut_ptr().cast();
         let _ = request(libc::PTRACE_SETREGSET as c_uint, thread, NT_PRSTATUS as *mut c_void, (&raw mut all).cast());
     }
 }

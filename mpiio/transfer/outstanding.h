@@ -1,0 +1,46 @@
+/* Hints that other ranks have not acknowledged. A receiver that can't read the file requests the data from the sender.
+ * The file must not change before the acknowledgement. */
+#ifndef HWIO_OUTSTANDING_H
+#define HWIO_OUTSTANDING_H
+
+#include "mpi/control.h"
+#include "mpi/runs.h"
+
+#define HWIO_OUTSTANDING_MAX 4096
+
+struct hwio_context;
+
+/* The acknowledgement of a hint's receiver. */
+struct hwio_ack {
+	uint64_t id;
+	/* It has begun to read; another acknowledgement follows. */
+	int32_t is_begun;
+	int32_t reserved;
+	int32_t is_read;
+	/* For a verified hint: whether the bytes were the same. */
+	int32_t is_same;
+};
+
+bool hwio_outstanding_any(void);
+bool hwio_outstanding_can_add(void);
+/* Adds a hint. False: the file is about to change, or has changed. */
+bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
+	struct hwio_context *context);
+/* Fills the layout from a hint of this rank to itself, without a message. */
+void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
+/* Called before this rank waits where it can't answer: waits for receivers that have begun to read, and sends the
+ * others the data. */
+void hwio_outstanding_settle(void);
+/* Handles the acknowledgements that have arrived. */
+void hwio_outstanding_poll(void);
+/* Handles them until a request of this rank completes. */
+int hwio_outstanding_answer_until(MPI_Request *request);
+/* Ensures that no rank depends on this file, or on any (NULL), by sending unread data. `is_changing`: the file's times
+ * differ afterwards, whatever their resolution. */
+void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing);
+/* Reads what other ranks may still request, before another process changes the file. By system calls alone. */
+void hwio_outstanding_preserve(const struct hwio_file *file);
+/* Called by all ranks at the end of MPI. */
+void hwio_outstanding_finish(void);
+
+#endif

@@ -15,15 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory/file.h"
-#include "intercept/memory/kernel.h"
-#include "memory/memory_map.h"
-#include "memory/records.h"
 #include "base/signals.h"
-#include "transfer/incoming.h"
-#include "intercept/requests/match.h"
-#include "transfer/offer.h"
-#include "transfer/outstanding.h"
 #include "real.h"
 
 size_t hwio_page_bytes;
@@ -31,7 +23,11 @@ enum hwio_mode hwio_mode = HWIO_OFF;
 size_t hwio_bytes_min = 65536;
 volatile int hwio_is_busy;
 struct hwio_quick hwio_quick;
-__thread int hwio_depth;
+__thread int hwio_depth, hwio_is_exposed;
+
+static bool is_threaded;
+static void (*watch_busy)(bool is_busy);
+static void (*protect_again)(void);
 
 /* 0 free, 1 held, 2 held and waited for. Source: Drepper, "Futexes are tricky", mutex 2. */
 static atomic_int lock;
@@ -114,15 +110,44 @@ void hwio_refuse_copy(void)
 	hwio_libc.syscall(SYS_kill, hwio_libc.syscall(SYS_getpid), SIGKILL);
 }
 
-void hwio_count_busy(void)
+void hwio_note_busy(enum hwio_part part, bool (*is_any)(void))
 {
+	static unsigned int busy_parts;
 	/* Under the lock, so that a concurrent change by another thread isn't lost. */
 	hwio_enter();
-	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() ||
-		hwio_outstanding_any() || hwio_offer_any() || hwio_match_any();
-	hwio_quick.is_watchful = hwio_is_busy || hwio_memory_map_is_threaded();
-	hwio_kernel_watch(hwio_is_busy);
+	busy_parts = is_any() ? busy_parts | 1U << part : busy_parts & ~(1U << part);
+	hwio_is_busy = busy_parts != 0;
+	hwio_quick.is_watchful = hwio_is_busy || is_threaded;
+	if (watch_busy)
+		watch_busy(hwio_is_busy);
 	hwio_leave();
+}
+
+void hwio_busy_watch(void (*watch)(bool is_busy))
+{
+	watch_busy = watch;
+}
+
+void hwio_threads_begin(void)
+{
+	is_threaded = true;
+	hwio_quick.is_watchful = 1;
+}
+
+bool hwio_is_threaded(void)
+{
+	return is_threaded;
+}
+
+void hwio_expose(void (*protect)(void))
+{
+	protect_again = protect;
+	hwio_is_exposed = 1;
+}
+
+void hwio_reprotect(void)
+{
+	protect_again();
 }
 
 void hwio_log(const char *format, ...)

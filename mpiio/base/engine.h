@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "buffer_effects.h"
+#include "base/depth.h"
 
 /* The largest page of Linux where this library runs. With a larger one, nothing is deferred. */
 #define HWIO_PAGE_BYTES_MAX 65536UL
@@ -85,8 +85,24 @@ void hwio_copies_start(void);
 bool hwio_is_copy(void);
 /* Ends such a copy, which needs what only a message has, with a word about it. */
 void hwio_refuse_copy(void);
-/* Recomputes hwio_is_busy. */
-void hwio_count_busy(void);
+/* The parts of the library that may have something under way. */
+enum hwio_part {
+	HWIO_PART_RECORDS,
+	HWIO_PART_INCOMING,
+	HWIO_PART_WRITES,
+	HWIO_PART_HINTS,
+	HWIO_PART_OFFERS,
+	HWIO_PART_PROBED
+};
+/* Recomputes hwio_is_busy after a change in one part; `is_any` is called with the lock held. */
+void hwio_note_busy(enum hwio_part part, bool (*is_any)(void));
+/* Sets what is called after each such change, by the thread that made it. */
+void hwio_busy_watch(void (*watch)(bool is_busy));
+/* Records that the program has several threads. */
+void hwio_threads_begin(void);
+bool hwio_is_threaded(void);
+/* Protected pages are open for a call of this thread. `protect` is called where its outermost call ends. */
+void hwio_expose(void (*protect)(void));
 
 /* Writes one line to standard error, "headwater: …". Doesn't allocate. */
 __attribute__((format(printf, 1, 2))) void hwio_log(const char *format, ...);

@@ -1,35 +1,17 @@
 /* Calls by which the generated wrappers report the memory that a call of MPI is about to use. NULL, MPI_BOTTOM and
  * MPI_IN_PLACE are valid buffers. What is deferred in it is filled before, even if the call will overwrite it, since a
- * call that fails leaves it as it was. Wrappers make these calls only while something is deferred (hwio_is_busy) or when the memory stays in
- * use (hwio_stays_in_use), and never from within MPI (hwio_depth). */
+ * call that fails leaves it as it was. Wrappers make these calls only while something is deferred (hwio_is_busy) or when
+ * the memory stays in use (hwio_stays_in_use), and never from within MPI (hwio_depth). */
 #ifndef HWIO_BUFFER_EFFECTS_H
 #define HWIO_BUFFER_EFFECTS_H
 
 #include <mpi.h>
 #include <stddef.h>
 
-/* True while anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
-extern volatile int hwio_is_busy;
-/* Above 0 inside an MPI call or the engine: calls from there are not intercepted. */
-extern __thread int hwio_depth __attribute__((tls_model("initial-exec")));
+#include "base/depth.h"
+
 /* True if the reported memory stays in use after the call: it is never deferred again. */
 extern __thread int hwio_stays_in_use __attribute__((tls_model("initial-exec")));
-
-/* True if protected pages are open for a call of this thread: they are protected again when it returns. */
-extern __thread int hwio_is_exposed __attribute__((tls_model("initial-exec")));
-void hwio_reprotect(void);
-
-/* Begin and end a call into MPI or the library, within which no call is intercepted. */
-static inline void hwio_step_in(void)
-{
-	hwio_depth++;
-}
-
-static inline void hwio_step_out(void)
-{
-	if (--hwio_depth == 0 && __builtin_expect(hwio_is_exposed, 0))
-		hwio_reprotect();
-}
 
 /* Called before MPI communicates, synchronises, or changes a file. */
 void hwio_communicates(void);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/context.h"
-#include "transfer/incoming.h"
 #include "memory/lease.h"
 #include "memory/pages.h"
 #include "memory/memory_map.h"
@@ -19,6 +18,7 @@
 #define WINDOW_BYTES_MIN (256UL << 10)
 #define WINDOW_BYTES_MAX (64UL << 20)
 
+static const struct hwio_writers *writers;
 static uintptr_t last_filled;
 static size_t window_bytes = WINDOW_BYTES_MIN;
 
@@ -46,7 +46,7 @@ static void complete_range(uintptr_t low, uintptr_t high)
 	hwio_memory_in((void *)low, high - low);
 }
 
-static const struct hwio_source reads = {find_owed_read, complete_range};
+static const struct hwio_source reads = {.find = find_owed_read, .complete = complete_range};
 
 void hwio_deferred_add(const struct hwio_record *record)
 {
@@ -54,6 +54,7 @@ void hwio_deferred_add(const struct hwio_record *record)
 	hwio_record_cut(record->low, record->high);
 	if (!hwio_record_add(record))
 		abort();
+	hwio_records_note();
 }
 
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
@@ -112,7 +113,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 		/* No whole page belongs to it: it is read at once, and recorded as a copy. */
 		bool is_read = hwio_read_whole(file->descriptor, memory, bytes, offset) &&
 			add(start, end, HWIO_PEEKED, file, offset, context);
-		hwio_count_busy();
+		hwio_records_note();
 		return is_read;
 	}
 	/* Pages that this read fills only in part are never protected: MPI may be receiving beside it. */
@@ -128,7 +129,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 	bool is_deferred = hwio_pages_settle(low, high);
 	if (!is_deferred)
 		hwio_record_cut(start, end);
-	hwio_count_busy();
+	hwio_records_note();
 	return is_deferred;
 }
 
@@ -153,7 +154,7 @@ static void warn_if_changed(const struct hwio_file *file)
 /* Returns true if pages must be filled while protected: other threads must not see a page half filled. */
 static bool must_stay_protected(void)
 {
-	return hwio_memory_map_is_threaded() || hwio_lease_is_thread();
+	return hwio_is_threaded() || hwio_lease_is_thread();
 }
 
 static void read_record(const struct hwio_record *part)
@@ -189,7 +190,7 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		hwio_context_touched(part.context, part.operation);
 	}
 	hwio_pages_settle(low, high);
-	hwio_count_busy();
+	hwio_records_note();
 }
 
 /* Fills the pages of the range in which anything is deferred. With a full table, whole records are filled: the rest of
@@ -206,12 +207,32 @@ static void fill_within(uintptr_t low, uintptr_t high)
 	}
 }
 
+void hwio_deferred_set_writers(const struct hwio_writers *of)
+{
+	writers = of;
+}
+
+static bool is_being_written(void)
+{
+	return writers && writers->is_any();
+}
+
+bool hwio_deferred_awaits_writes(uintptr_t low, uintptr_t high)
+{
+	return is_being_written() && hwio_deferred_in(low, high);
+}
+
+void hwio_deferred_await_writes(void)
+{
+	writers->wait();
+}
+
 /* Completes other ranks' writes before a file is read. That takes messages, so it isn't done under the lock, nor by a
  * signal's handler. */
 static void wait_for_writes(uintptr_t low, uintptr_t high)
 {
-	if (hwio_incoming_is_writing() && !hwio_is_inside() && hwio_deferred_in(low, high))
-		hwio_incoming_wait();
+	if (!hwio_is_inside() && hwio_deferred_awaits_writes(low, high))
+		writers->wait();
 }
 
 static void fill_range(uintptr_t low, uintptr_t high)
@@ -248,7 +269,7 @@ static void discard_range(uintptr_t low, uintptr_t high)
 {
 	hwio_record_cut(low, high);
 	hwio_pages_settle(low, high);
-	hwio_count_busy();
+	hwio_records_note();
 }
 
 void hwio_memory_out(void *memory, size_t bytes)
@@ -275,7 +296,7 @@ void hwio_memory_out_loosely(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
 	/* With several threads, MPI can't be admitted to pages that stay protected. */
-	if (hwio_memory_map_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
+	if (hwio_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
 		hwio_memory_out(memory, bytes);
 		return;
 	}
@@ -342,11 +363,8 @@ static bool is_any_deferred_of(const struct hwio_file *file, off_t low, off_t hi
 	return is_any;
 }
 
-void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high)
+void hwio_deferred_fill_now(const struct hwio_file *file, off_t low, off_t high)
 {
-	/* Not under the lock: waiting takes messages. */
-	if (hwio_incoming_is_writing() && !hwio_is_inside() && is_any_deferred_of(file, low, high))
-		hwio_incoming_wait();
 	hwio_enter();
 	for (size_t index = 0; hwio_record_at(index); index++) {
 		struct hwio_record *record = hwio_record_at(index);
@@ -354,13 +372,21 @@ void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high
 			continue;
 		uintptr_t from = record->low, to = record->high;
 		if (record->state == HWIO_DEFERRED)
-			hwio_memory_in((void *)from, to - from);
+			fill_within(hwio_page_down(from), hwio_page_up(to));
 		/* The bytes in memory can no longer be compared with the file. */
 		hwio_record_cut(from, to);
 		index = hwio_record_find(from) - 1;
 	}
-	hwio_count_busy();
+	hwio_records_note();
 	hwio_leave();
+}
+
+void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high)
+{
+	/* Not under the lock: waiting takes messages. */
+	if (is_being_written() && !hwio_is_inside() && is_any_deferred_of(file, low, high))
+		writers->wait();
+	hwio_deferred_fill_now(file, low, high);
 }
 
 void hwio_deferred_fill_all(void)

@@ -24,10 +24,22 @@ void hwio_deferred_fill_partial(void);
 void hwio_deferred_add(const struct hwio_record *record);
 /* Returns true if any of these bytes is deferred. */
 bool hwio_deferred_in(uintptr_t low, uintptr_t high);
+/* Other ranks' writes to files in which reads may be deferred: whether any is under way, and waiting for all. */
+struct hwio_writers {
+	bool (*is_any)(void);
+	int (*wait)(void);
+};
+void hwio_deferred_set_writers(const struct hwio_writers *writers);
+/* Returns true if other ranks may still write what is deferred in the range. */
+bool hwio_deferred_awaits_writes(uintptr_t low, uintptr_t high);
+/* Waits for these writes, by messages. */
+void hwio_deferred_await_writes(void);
 /* Fills the page of this address, which was accessed, and some behind it. False: nothing is deferred there. */
 bool hwio_deferred_touch(uintptr_t address);
 /* Completes deferred reads of this part of the file, which is about to change. */
 void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high);
+/* The same by system calls alone: other ranks' writes are not waited for. */
+void hwio_deferred_fill_now(const struct hwio_file *file, off_t low, off_t high);
 void hwio_deferred_fill_all(void);
 /* Reads the whole range into memory of any kind. False: an error or the file's end. */
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset);

@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "transfer/incoming.h"
 #include "base/aside.h"
 #include "base/handler.h"
 #include "memory/deferred.h"
-#include "intercept/memory/kernel.h"
 #include "memory/pages.h"
 #include "memory/memory_map.h"
 #include "real.h"
@@ -21,16 +19,16 @@ enum answer { NOT_OURS, ANSWERED, NEEDS_MESSAGES };
 static bool is_written_by_others(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
-	return hwio_incoming_is_writing() && hwio_deferred_in(page, page + hwio_page_bytes);
+	return hwio_deferred_awaits_writes(page, page + hwio_page_bytes);
 }
 
 static void fill_page(uintptr_t address)
 {
 	/* A page may have parts of messages and of deferred reads. */
-	hwio_incoming_touch(address);
+	hwio_pages_fetch(address);
 	if (is_written_by_others(address)) {
 		hwio_refuse_copy();
-		hwio_incoming_wait();
+		hwio_deferred_await_writes();
 	}
 	hwio_enter();
 	hwio_deferred_touch(address);
@@ -45,13 +43,13 @@ static enum answer answer_fault(uintptr_t address)
 	hwio_enter();
 	enum answer result = NOT_OURS;
 	if (hwio_pages_find(address, &closed)) {
-		bool needs_messages = hwio_incoming_protects(address) || is_written_by_others(address);
+		bool needs_messages = hwio_pages_need_messages(address) || is_written_by_others(address);
 		repetitions = 0;
 		result = needs_messages && hwio_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
 		/* Within MPI, no message can be sent. So MPI is admitted to the page until it has returned; no other
 		 * code reads the page meanwhile. */
 		if (needs_messages && hwio_depth > 0)
-			hwio_incoming_expose(address);
+			hwio_pages_expose(address);
 		if (result == ANSWERED && !is_written_by_others(address) && !hwio_deferred_touch(address))
 			hwio_pages_settle(address, address + 1);
 	} else if (hwio_memory_map_page_is_open(address) && (address != last_address || repetitions < 3)) {
@@ -102,8 +100,5 @@ bool hwio_fault_start(void)
 	hwio_handlers_start();
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 	hwio_signals_block(&action.sa_mask);
-	if (!set_alternate_stack() || !hwio_signal_intercept(SIGSEGV, &action))
-		return false;
-	hwio_kernel_start();
-	return true;
+	return set_alternate_stack() && hwio_signal_intercept(SIGSEGV, &action);
 }

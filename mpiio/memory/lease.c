@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "memory/file.h"
-#include "transfer/outstanding.h"
 #include "base/handler.h"
 #include "memory/deferred.h"
 #include "memory/memory_map.h"
@@ -27,7 +26,13 @@
 static volatile pid_t server;
 static volatile bool is_stopping;
 static sem_t has_begun;
+static void (*preserve_requested)(const struct hwio_file *file);
 static __thread bool is_server __attribute__((tls_model("initial-exec")));
+
+void hwio_lease_set_preserve(void (*function)(const struct hwio_file *file))
+{
+	preserve_requested = function;
+}
 
 bool hwio_lease_is_thread(void)
 {
@@ -42,8 +47,9 @@ static void release_broken(void)
 	hwio_enter();
 	while ((file = hwio_file_with_broken_lease())) {
 		hwio_file_retain(file);
-		hwio_deferred_fill_file(file, 0, INT64_MAX);
-		hwio_outstanding_preserve(file);
+		hwio_deferred_fill_now(file, 0, INT64_MAX);
+		if (preserve_requested)
+			preserve_requested(file);
 		/* Ranks that read the file for this one recognise the change by its times. */
 		nanosleep(&tick, NULL);
 		hwio_file_unlease(file);

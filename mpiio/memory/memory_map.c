@@ -22,7 +22,6 @@ static struct hwio_range cached[CACHED_MAX];
 static size_t cached_next;
 static struct hwio_range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
-static bool is_threaded;
 static int memory_descriptor = -1;
 /* The file of that descriptor. */
 static struct stat memory_file;
@@ -180,17 +179,6 @@ static bool open_memory(void)
 	return memory_descriptor >= 0;
 }
 
-void hwio_memory_map_threads_begin(void)
-{
-	is_threaded = true;
-	hwio_quick.is_watchful = 1;
-}
-
-bool hwio_memory_map_is_threaded(void)
-{
-	return is_threaded;
-}
-
 bool hwio_memory_map_can_fill_protected(void)
 {
 	static enum { UNKNOWN, CAN, CANNOT } can;
@@ -209,7 +197,7 @@ bool hwio_memory_map_can_fill_protected(void)
 
 bool hwio_memory_map_can_fill(void)
 {
-	return !is_threaded || hwio_memory_map_can_fill_protected();
+	return !hwio_is_threaded() || hwio_memory_map_can_fill_protected();
 }
 
 bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)

@@ -12,9 +12,6 @@ void hwio_memory_map_forget(void);
 void hwio_memory_map_exclude(const void *memory, size_t bytes);
 /* Ends an exclusion: the memory was unmapped. */
 void hwio_memory_map_unmapped(uintptr_t low, uintptr_t high);
-/* Records that the program has several threads. */
-void hwio_memory_map_threads_begin(void);
-bool hwio_memory_map_is_threaded(void);
 /* Reads a part of a file into protected pages. */
 bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset);
 /* Returns true if the page can be read: another thread may have opened it. */

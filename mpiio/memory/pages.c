@@ -8,7 +8,6 @@
 
 #include "memory/memory_map.h"
 #include "real.h"
-#include "buffer_effects.h"
 
 #define SOURCES_MAX 4
 #define ADMITTED_MAX 32
@@ -23,8 +22,6 @@ static size_t closed_count;
 
 static struct hwio_range admitted[ADMITTED_MAX];
 static size_t admitted_count;
-
-__thread int hwio_is_exposed;
 
 void hwio_pages_add_source(const struct hwio_source *source)
 {
@@ -186,12 +183,17 @@ bool hwio_pages_settle(uintptr_t low, uintptr_t high)
 	return is_good;
 }
 
+static void protect_admitted(void)
+{
+	hwio_pages_dismiss(0);
+}
+
 size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 {
 	struct hwio_range range = whole_pages(low, high);
 	hwio_enter();
 	size_t before = admitted_count;
-	if (!hwio_memory_map_is_threaded() && is_any_closed(range.low, range.high)) {
+	if (!hwio_is_threaded() && is_any_closed(range.low, range.high)) {
 		/* If the stack is full, the last entry covers the ranges between, too. Pages without owed bytes are
 		 * never protected. */
 		if (admitted_count == ADMITTED_MAX) {
@@ -202,7 +204,7 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 			admitted[admitted_count++] = range;
 		}
 		hwio_pages_open(range.low, range.high);
-		hwio_is_exposed = 1;
+		hwio_expose(protect_admitted);
 	}
 	hwio_leave();
 	return before;
@@ -227,9 +229,27 @@ void hwio_pages_dismiss(size_t wanted)
 	hwio_is_exposed = admitted_count > 0;
 }
 
-void hwio_reprotect(void)
+bool hwio_pages_need_messages(uintptr_t address)
 {
-	hwio_pages_dismiss(0);
+	for (size_t i = 0; i < source_count; i++)
+		if (sources[i]->protects && sources[i]->protects(address))
+			return true;
+	return false;
+}
+
+void hwio_pages_expose(uintptr_t address)
+{
+	hwio_pages_admit(address, address + 1);
+	for (size_t i = 0; i < source_count; i++)
+		if (sources[i]->expose)
+			sources[i]->expose(address);
+}
+
+void hwio_pages_fetch(uintptr_t address)
+{
+	for (size_t i = 0; i < source_count; i++)
+		if (sources[i]->fetch)
+			sources[i]->fetch(address);
 }
 
 bool hwio_pages_find(uintptr_t address, struct hwio_range *found)

@@ -23,6 +23,11 @@ struct hwio_source {
 	bool (*find)(uintptr_t low, uintptr_t high, struct hwio_range *owed);
 	/* Fetches what the source owes in the range, whose pages can't be protected. Called without the lock. */
 	void (*complete)(uintptr_t low, uintptr_t high);
+	/* Of a source that other ranks have to fill: whether this page is protected for it; opens all pages that are
+	 * protected with this one; fetches what the page lacks. Only the last sends messages. NULL for other sources. */
+	bool (*protects)(uintptr_t address);
+	void (*expose)(uintptr_t address);
+	void (*fetch)(uintptr_t address);
 };
 
 /* Adds a source, once. */
@@ -37,6 +42,11 @@ void hwio_pages_open(uintptr_t low, uintptr_t high);
  * used. */
 size_t hwio_pages_admit(uintptr_t low, uintptr_t high);
 void hwio_pages_dismiss(size_t admitted);
+/* Return whether other ranks have to fill the page of this address; open the pages that are protected with it, whatever
+ * is owed there, until the thread's outermost call ends; and fetch what it lacks, by messages to other ranks. */
+bool hwio_pages_need_messages(uintptr_t address);
+void hwio_pages_expose(uintptr_t address);
+void hwio_pages_fetch(uintptr_t address);
 /* Finds the range of protected pages that has the address. */
 bool hwio_pages_find(uintptr_t address, struct hwio_range *closed);
 /* Returns the number of protected ranges. */

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "real.h"
+
 uintptr_t hwio_records_low = UINTPTR_MAX, hwio_records_high;
 
 static struct hwio_record *table;
@@ -15,7 +17,7 @@ static bool reserve_records(void)
 {
 	if (table)
 		return true;
-	void *memory = mmap(NULL, HWIO_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
+	void *memory = hwio_libc.mmap(NULL, HWIO_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
@@ -32,6 +34,16 @@ static void bound(void)
 size_t hwio_record_count(void)
 {
 	return count;
+}
+
+static bool has_records(void)
+{
+	return count > 0;
+}
+
+void hwio_records_note(void)
+{
+	hwio_note_busy(HWIO_PART_RECORDS, has_records);
 }
 
 size_t hwio_record_find(uintptr_t address)

@@ -34,6 +34,8 @@ static inline bool hwio_may_be_recorded(uintptr_t low, uintptr_t high)
 }
 
 size_t hwio_record_count(void);
+/* Makes hwio_is_busy agree with the records, after changes. */
+void hwio_records_note(void);
 /* Returns the index of the first record that ends above the address, or the count. */
 size_t hwio_record_find(uintptr_t address);
 struct hwio_record *hwio_record_at(size_t index);

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intercept/generated-calls.h"
-#include "memory/memory_map.h"
 #include "mpi/control.h"
 #include "real.h"
+
+MPI_Comm hwio_control;
+int hwio_rank, hwio_ranks;
+unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
 static int key = MPI_KEYVAL_INVALID;
 
@@ -98,7 +100,7 @@ struct hwio_comm *hwio_comm_of(MPI_Comm comm)
 {
 	struct hwio_comm *known = NULL;
 	int is_found = 0;
-	if (hwio_last_comm.known && comm == hwio_last_comm.comm && !hwio_memory_map_is_threaded())
+	if (hwio_last_comm.known && comm == hwio_last_comm.comm && !hwio_is_threaded())
 		return hwio_last_comm.known->is_usable ? hwio_last_comm.known : NULL;
 	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
 		return NULL;
@@ -106,7 +108,7 @@ struct hwio_comm *hwio_comm_of(MPI_Comm comm)
 	if (hwio_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found)
 		known = make_comm(comm);
 	hwio_step_out();
-	if (!hwio_memory_map_is_threaded())
+	if (!hwio_is_threaded())
 		hwio_last_comm = (struct hwio_last_comm){comm, known};
 	return known && known->is_usable ? known : NULL;
 }
@@ -122,23 +124,6 @@ struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind)
 	*turn = (struct hwio_turn){.root = root, .kind = kind, .next = comm->turns};
 	comm->turns = turn;
 	return turn;
-}
-
-bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
-	const void *of)
-{
-	struct hwio_even *even = &comm->even[kind];
-	if (!hwio_even_is_checked(++even->operations) || even->is_uneven)
-		return !even->is_uneven;
-	/* A rank can't answer other ranks within the operation. */
-	if (hwio_is_busy)
-		hwio_communicates();
-	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
-	hwio_step_in();
-	hwio_real.MPI_Allreduce(ends, least, 2, MPI_INT64_T, MPI_MIN, handle);
-	hwio_step_out();
-	even->is_uneven = least[0] != -least[1];
-	return !even->is_uneven;
 }
 
 int hwio_error(MPI_Comm comm, int code)

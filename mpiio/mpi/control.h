@@ -55,21 +55,16 @@ struct hwio_turn {
 struct hwio_comm *hwio_comm_of(MPI_Comm comm);
 struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind);
 void hwio_comm_start(void);
-/* Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. The 1st, 2nd,
- * 4th and so on operation compares the sizes. False: they have differed once. The standard forbids that and MPIs let it
- * pass, but ranks would decide differently. */
+/* Returns true if the ranks compare the sizes that they name in this operation: the 1st, 2nd, 4th and so on. */
 static inline bool hwio_even_is_checked(uint64_t operation)
 {
 	return (operation & (operation - 1)) == 0;
 }
-bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
-	const void *of);
 /* Caches the last communicator while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
 extern struct hwio_last_comm {
 	MPI_Comm comm;
 	struct hwio_comm *known;
 } hwio_last_comm;
-void hwio_finish(void);
 /* Waits without occupying a processor that the other ranks need. */
 void hwio_pause(void);
 /* Collective operations while the job starts. Ranks that arrive early sleep, so that the others get the processors; not

@@ -43,13 +43,13 @@ void hwio_threads_note(void)
 	/* What is created from now on is known as it is created. */
 	__atomic_store_n(&is_noted, true, __ATOMIC_RELEASE);
 	if (!list_earlier())
-		hwio_memory_map_threads_begin();
+		hwio_threads_begin();
 }
 
 void hwio_threads_check(void)
 {
 	for (unsigned int i = 0; i < earlier_count; i++) {
 		if (hwio_libc.syscall(SYS_tgkill, getpid(), earlier[i], 0, 0, 0, 0) == 0)
-			hwio_memory_map_threads_begin();
+			hwio_threads_begin();
 	}
 }

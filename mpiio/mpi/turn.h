@@ -32,7 +32,7 @@ static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 #define HWIO_PASSING_BYTES_MAX 16384UL
 
 /* Returns true if an MPI_Scatter or MPI_Gather is so small that MPI's function may be called directly, and counts it
- * then. All ranks count alike, whether it passes or not: see hwio_comm_is_even. */
+ * then. All ranks count alike, whether it passes or not: see hwio_rooted_is_even. */
 static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {

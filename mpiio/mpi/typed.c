@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intercept/generated-calls.h"
 #include "real.h"
 
 #define CHUNK_BYTES (1 << 20)
@@ -114,27 +113,3 @@ void hwio_typed_message(MPI_Message *message)
 	hwio_real.MPI_Request_free(&sending);
 	hwio_step_out();
 }
-
-#if MPI_VERSION >= 4
-struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type)
-{
-	struct hwio_large large = {.count = (int)count};
-	MPI_Datatype made;
-	hwio_step_in();
-	if (count > INT_MAX && hwio_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
-		hwio_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
-		*type = made;
-		large = (struct hwio_large){1, true};
-	}
-	hwio_step_out();
-	return large;
-}
-
-void hwio_large_free(struct hwio_large *large, MPI_Datatype *type)
-{
-	hwio_step_in();
-	if (large->is_made)
-		hwio_real.MPI_Type_free(type);
-	hwio_step_out();
-}
-#endif

@@ -18,12 +18,10 @@
 
 #include "base/context.h"
 #include "transfer/exchange/deferred_write.h"
-#include "intercept/generated-calls.h"
 #include "memory/deferred.h"
 #include "memory/pages.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
-#include "intercept/job/report.h"
 #include "transfer/incoming.h"
 #include "transfer/outstanding.h"
 #include "real.h"
@@ -62,6 +60,14 @@ static struct {
 bool hwio_incoming_is_writing(void)
 {
 	return awaited_list != NULL || hwio_deferred_write_any();
+}
+
+static const struct hwio_writers writers = {.is_any = hwio_incoming_is_writing, .wait = hwio_incoming_wait};
+
+static void note_writes(void)
+{
+	hwio_deferred_set_writers(&writers);
+	hwio_note_busy(HWIO_PART_WRITES, hwio_incoming_is_writing);
 }
 
 /* Returns true if any piece may lie in the range. */
@@ -163,7 +169,7 @@ int hwio_incoming_wait(void)
 		hwio_libc.close(one->descriptor);
 		free(one);
 	}
-	hwio_count_busy();
+	note_writes();
 	hwio_step_out();
 	return error;
 }
@@ -308,6 +314,7 @@ static void send_verdict(struct hwio_pending *one, const struct writing *w)
 	one->is_notified = true;
 	hwio_enter();
 	awaited_list = waiting;
+	note_writes();
 	hwio_leave();
 }
 
@@ -388,6 +395,7 @@ static void restore(const struct writing *w)
  * the data was received, too. */
 static void defer_to_file(const struct writing *w, struct hwio_context *context)
 {
+	note_writes();
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (!one->is_notified)
@@ -412,7 +420,6 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 			hwio_memory_in((void *)record.low, record.high - record.low);
 		hwio_pending_free(one);
 	}
-	hwio_count_busy();
 }
 
 /* Has each owner write its part. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/context.h"
-#include "intercept/generated-calls.h"
 #include "memory/pages.h"
 #include "memory/memory_map.h"
 #include "transfer/delegated.h"
@@ -24,7 +23,7 @@ static void link_in(struct hwio_pending *one)
 	hwio_enter();
 	one->next = hwio_pending_list;
 	hwio_pending_list = one;
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_INCOMING, hwio_incoming_any);
 	hwio_leave();
 }
 
@@ -36,7 +35,7 @@ void hwio_pending_unlink(struct hwio_pending *one)
 		link = &(*link)->next;
 	if (*link)
 		*link = one->next;
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_INCOMING, hwio_incoming_any);
 	hwio_leave();
 }
 
@@ -57,8 +56,6 @@ static bool find_owed_message(uintptr_t low, uintptr_t high, struct hwio_range *
 	}
 	return is_any;
 }
-
-static const struct hwio_source messages = {find_owed_message, hwio_incoming_fetch};
 
 void hwio_pending_free(struct hwio_pending *one)
 {
@@ -168,7 +165,7 @@ static bool is_ascending(const struct hwio_layout *layout)
 
 bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 {
-	return layout->bytes >= 4 * hwio_page_bytes && is_ascending(layout) && !hwio_memory_map_is_threaded() &&
+	return layout->bytes >= 4 * hwio_page_bytes && is_ascending(layout) && !hwio_is_threaded() &&
 		hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
 		hwio_memory_map_is_private((void *)layout->low, layout->high - layout->low);
 }
@@ -187,6 +184,41 @@ static struct hwio_pending *make_pending(uint64_t id, int world_rank, const stru
 	one->low = one->high = layout->low;
 	return one;
 }
+
+/* Returns a pending message for which this page is protected, or NULL. */
+static struct hwio_pending *find_protected(uintptr_t address)
+{
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (one->low <= address && address < one->high)
+			return one;
+	return NULL;
+}
+
+static bool protects(uintptr_t address)
+{
+	return find_protected(address) != NULL;
+}
+
+static void expose(uintptr_t address)
+{
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (one->low <= address && address < one->high)
+			hwio_pages_admit(one->low, one->high);
+}
+
+static void fetch_page(uintptr_t address)
+{
+	for (struct hwio_pending *one; (one = find_protected(address));)
+		fetch(one);
+}
+
+static const struct hwio_source messages = {
+	.find = find_owed_message,
+	.complete = hwio_incoming_fetch,
+	.protects = protects,
+	.expose = expose,
+	.fetch = fetch_page,
+};
 
 void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *edges,
 	struct hwio_context *context)
@@ -258,36 +290,6 @@ static struct hwio_pending *find_pending(uintptr_t low, uintptr_t high)
 bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high)
 {
 	return find_pending(low, high) != NULL;
-}
-
-/* Returns a pending message for which this page is protected, or NULL. */
-static struct hwio_pending *find_protected(uintptr_t address)
-{
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (one->low <= address && address < one->high)
-			return one;
-	return NULL;
-}
-
-bool hwio_incoming_protects(uintptr_t address)
-{
-	return find_protected(address) != NULL;
-}
-
-void hwio_incoming_expose(uintptr_t address)
-{
-	hwio_pages_admit(address, address + 1);
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (one->low <= address && address < one->high)
-			hwio_pages_admit(one->low, one->high);
-}
-
-bool hwio_incoming_touch(uintptr_t address)
-{
-	bool is_ours = false;
-	for (struct hwio_pending *one; (one = find_protected(address)); is_ours = true)
-		fetch(one);
-	return is_ours;
 }
 
 void hwio_incoming_fetch(uintptr_t low, uintptr_t high)

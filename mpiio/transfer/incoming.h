@@ -23,12 +23,6 @@ void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *la
 /* Releases the sender of a message that the program doesn't receive. */
 void hwio_incoming_reject(const struct hwio_envelope *envelope);
 bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high);
-/* Returns true if this page is protected for any of them. */
-bool hwio_incoming_protects(uintptr_t address);
-/* Opens the pages that are protected with this one, whatever is owed there, until the thread's outermost call ends. */
-void hwio_incoming_expose(uintptr_t address);
-/* Fetches the data of the page of this address. False: none is pending there. Sends messages to other ranks. */
-bool hwio_incoming_touch(uintptr_t address);
 /* Fetches all that overlaps the range. */
 void hwio_incoming_fetch(uintptr_t low, uintptr_t high);
 void hwio_incoming_fetch_all(void);

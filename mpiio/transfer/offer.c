@@ -8,7 +8,6 @@
 
 #include "base/context.h"
 #include "transfer/exchange/exchange.h"
-#include "intercept/generated-calls.h"
 #include "memory/deferred.h"
 #include "memory/memory_map.h"
 #include "mpi/model.h"
@@ -189,7 +188,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 {
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
-		hwio_memory_map_is_threaded() || buffer == MPI_BOTTOM)
+		hwio_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
 	offering->context = hwio_context_here(HWIO_OP_SEND);
 	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
@@ -286,7 +285,7 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 	offered->end = hwio_seconds() + hwio_model_timeout_s(offering.layout.bytes);
 	offered->next = offered_list;
 	offered_list = offered;
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
 	return offered;
 }
 
@@ -355,7 +354,7 @@ void hwio_offer_free(struct hwio_offered *offered)
 	free(offered->late);
 	free(offered->offering.offer);
 	free(offered);
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
 }
 
 void hwio_offer_release(void)

@@ -10,6 +10,7 @@
 
 #include "base/context.h"
 #include "memory/deferred.h"
+#include "memory/lease.h"
 #include "mpi/mounts.h"
 #include "real.h"
 
@@ -53,30 +54,6 @@ bool hwio_outstanding_can_add(void)
 	return count < HWIO_OUTSTANDING_MAX;
 }
 
-bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
-	struct hwio_context *context)
-{
-	struct outstanding *one = malloc(sizeof(*one));
-	if (!one)
-		abort();
-	hwio_enter();
-	/* From here on the file doesn't change before its data is preserved. */
-	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
-	if (is_good) {
-		hwio_file_retain(file);
-		*one = (struct outstanding){
-			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
-		one->next = list;
-		list = one;
-		count++;
-		hwio_count_busy();
-	}
-	hwio_leave();
-	if (!is_good)
-		free(one);
-	return is_good;
-}
-
 static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 {
 	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = memory};
@@ -114,11 +91,37 @@ static bool detach_from_file(struct outstanding *one)
 	return one->contents != NULL;
 }
 
-void hwio_outstanding_preserve(const struct hwio_file *file)
+/* Reads what other ranks may still request, before another process changes the file. By system calls alone. */
+static void preserve(const struct hwio_file *file)
 {
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->file == file)
 			detach_from_file(one);
+}
+
+bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
+	struct hwio_context *context)
+{
+	struct outstanding *one = malloc(sizeof(*one));
+	if (!one)
+		abort();
+	hwio_enter();
+	hwio_lease_set_preserve(preserve);
+	/* From here on the file doesn't change before its data is preserved. */
+	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
+	if (is_good) {
+		hwio_file_retain(file);
+		*one = (struct outstanding){
+			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
+		one->next = list;
+		list = one;
+		count++;
+		hwio_note_busy(HWIO_PART_HINTS, hwio_outstanding_any);
+	}
+	hwio_leave();
+	if (!is_good)
+		free(one);
+	return is_good;
 }
 
 static void free_contents(struct outstanding *one)
@@ -153,7 +156,7 @@ static struct outstanding *remove_outstanding(uint64_t id, int world_rank)
 		*link = found->next;
 		count--;
 	}
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_HINTS, hwio_outstanding_any);
 	hwio_leave();
 	return found;
 }

@@ -38,8 +38,6 @@ int hwio_outstanding_answer_until(MPI_Request *request);
 /* Ensures that no rank depends on this file, or on any (NULL), by sending unread data. `is_changing`: the file's times
  * differ afterwards, whatever their resolution. */
 void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing);
-/* Reads what other ranks may still request, before another process changes the file. By system calls alone. */
-void hwio_outstanding_preserve(const struct hwio_file *file);
 /* Called by all ranks at the end of MPI. */
 void hwio_outstanding_finish(void);
 

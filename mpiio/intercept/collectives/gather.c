@@ -89,7 +89,7 @@ static bool decide_gather(struct hwio_rooted *g)
 	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) ||
 		(size_t)g->known->size * part_bytes() > ALL_EDGES_BYTES_MAX)
 		return false;
-	g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
+	g->why = hwio_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
 	if (g->why == HWIO_LEFT_THREADS || hwio_incoming_any())
 		return false;
 	g->why = HWIO_NOT_LEFT;
@@ -229,7 +229,7 @@ static int gather(struct hwio_rooted *g)
 	if (g->send != MPI_IN_PLACE)
 		hwio_uses(g->send, g->send_count, g->send_type);
 	if (!hwio_turn_is_due(turn)) {
-		g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
+		g->why = hwio_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
 			note_gather_left(g);
 		return gather_unchanged(g);
@@ -271,8 +271,7 @@ static int enter_gather(struct hwio_rooted *g)
 		return gather_unchanged(g);
 	g->known = hwio_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	bool is_even = !is_plain &&
-		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, hwio_rooted_part_bytes, g));
+	bool is_even = !is_plain && (g->has_counts || hwio_rooted_is_even(g));
 	if (is_even && may_gather_gain(g))
 		return gather(g);
 	if (!is_plain && hwio_rooted_is_root(g)) {

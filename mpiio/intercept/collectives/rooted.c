@@ -1,5 +1,6 @@
 #include "intercept/collectives/rooted.h"
 
+#include "intercept/generated-calls.h"
 #include "mpi/layout.h"
 #include "real.h"
 
@@ -30,9 +31,8 @@ size_t hwio_rooted_bytes(const struct hwio_rooted *call)
 	return hwio_type_bytes(all, call->kind == HWIO_TURN_SCATTER ? call->send_type : call->receive_type);
 }
 
-size_t hwio_rooted_part_bytes(const void *of)
+size_t hwio_rooted_part_bytes(const struct hwio_rooted *call)
 {
-	const struct hwio_rooted *call = of;
 	bool is_sent = (call->kind == HWIO_TURN_SCATTER) == hwio_rooted_is_root(call);
 	return is_sent ? hwio_type_bytes(call->send_count, call->send_type)
 		       : hwio_type_bytes(call->receive_count, call->receive_type);
@@ -41,4 +41,20 @@ size_t hwio_rooted_part_bytes(const void *of)
 bool hwio_rooted_is_root(const struct hwio_rooted *call)
 {
 	return call->known && call->known->rank == call->root;
+}
+
+bool hwio_rooted_is_even(const struct hwio_rooted *call)
+{
+	struct hwio_even *even = &call->known->even[call->kind];
+	if (!hwio_even_is_checked(++even->operations) || even->is_uneven)
+		return !even->is_uneven;
+	/* A rank can't answer other ranks within the operation. */
+	if (hwio_is_busy)
+		hwio_communicates();
+	int64_t mine = (int64_t)hwio_rooted_part_bytes(call), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
+	hwio_step_in();
+	hwio_real.MPI_Allreduce(ends, least, 2, MPI_INT64_T, MPI_MIN, call->comm);
+	hwio_step_out();
+	even->is_uneven = least[0] != -least[1];
+	return !even->is_uneven;
 }

@@ -47,7 +47,10 @@ void *hwio_rooted_block(const struct hwio_rooted *call, int rank, MPI_Count *cou
 /* Returns the bytes of all parts. */
 size_t hwio_rooted_bytes(const struct hwio_rooted *call);
 /* Returns the bytes of one part, which both sides know, of a struct hwio_rooted without counts. */
-size_t hwio_rooted_part_bytes(const void *of);
+size_t hwio_rooted_part_bytes(const struct hwio_rooted *call);
+/* Counts an operation in which all ranks name the size of one part; some of the operations compare the sizes. False: they
+ * have differed once. The standard forbids that and MPIs let it pass, but ranks would decide differently. */
+bool hwio_rooted_is_even(const struct hwio_rooted *call);
 bool hwio_rooted_is_root(const struct hwio_rooted *call);
 
 #endif

@@ -358,8 +358,7 @@ static int enter_scatter(struct hwio_rooted *s)
 		return scatter_unchanged(s);
 	s->known = hwio_comm_of(s->comm);
 	bool is_plain = !s->known || s->root < 0 || s->root >= s->known->size;
-	bool is_even = !is_plain &&
-		(s->has_counts || hwio_comm_is_even(s->known, s->comm, HWIO_TURN_SCATTER, hwio_rooted_part_bytes, s));
+	bool is_even = !is_plain && (s->has_counts || hwio_rooted_is_even(s));
 	if (is_even && may_scatter_gain(s))
 		return scatter(s);
 	if (hwio_rooted_is_root(s))

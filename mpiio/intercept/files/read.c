@@ -142,7 +142,7 @@ static void record_copy(int descriptor, const struct stat *status, struct hwio_r
 		hwio_record_add(record);
 		hwio_file_release(record->file);
 	}
-	hwio_count_busy();
+	hwio_records_note();
 	hwio_leave();
 }
 

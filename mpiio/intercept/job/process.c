@@ -52,13 +52,13 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	if (hwio_depth > 0)
 		return create_mpi_thread(thread, attributes, start, argument);
 	/* Only the thread that has called MPI until now may fetch what is pending. */
-	if (!hwio_memory_map_is_threaded() && hwio_is_busy) {
+	if (!hwio_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();
 		hwio_incoming_wait();
 		hwio_deferred_fill_partial();
 	}
 	if (hwio_threads_are_noted())
-		hwio_memory_map_threads_begin();
+		hwio_threads_begin();
 	return hwio_libc.pthread_create(thread, attributes, start, argument);
 }
 

@@ -14,6 +14,7 @@
 #include "memory/fault.h"
 #include "mpi/model.h"
 #include "intercept/job/report.h"
+#include "intercept/memory/kernel.h"
 #include "mpi/control.h"
 #include "transfer/incoming.h"
 #include "mpi/mounts.h"
@@ -23,10 +24,6 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 #include "variant.h"
-
-MPI_Comm hwio_control;
-int hwio_rank, hwio_ranks;
-unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
 int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 {
@@ -147,6 +144,8 @@ static bool agree_and_start(enum hwio_mode mode)
 		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is",
 			driver);
 	bool is_able = hwio_fault_start() && !driver && hwio_page_bytes <= HWIO_PAGE_BYTES_MAX;
+	if (is_able)
+		hwio_kernel_start();
 	if (!agree_on_mode(is_able ? mode : HWIO_OFF))
 		return false;
 	if (hwio_rank == 0 && getrandom(hwio_cookie, sizeof(hwio_cookie), 0) != sizeof(hwio_cookie))
@@ -200,7 +199,7 @@ static void start_after_init(bool is_up)
 	errno = saved;
 }
 
-void hwio_finish(void)
+static void finish(void)
 {
 	if (hwio_mode == HWIO_OFF)
 		return;
@@ -242,6 +241,6 @@ int hwio_MPI_Init_thread(int *count, char ***arguments, int required, int *provi
 int hwio_MPI_Finalize(void)
 {
 	if (hwio_depth == 0)
-		hwio_finish();
+		finish();
 	return HWIO_INSIDE(hwio_real.MPI_Finalize());
 }

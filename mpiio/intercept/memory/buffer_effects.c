@@ -2,6 +2,7 @@
 #include "intercept/generated-calls.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ void hwio_forget_records(void *memory, size_t bytes)
 {
 	hwio_enter();
 	hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
-	hwio_count_busy();
+	hwio_records_note();
 	hwio_leave();
 }
 
@@ -263,3 +264,27 @@ VECTOR(hwio_uses_v_c, MPI_Count, MPI_Aint)
 TYPED(hwio_uses_w, int, int)
 TYPED(hwio_uses_w_near, int, MPI_Aint)
 TYPED(hwio_uses_w_c, MPI_Count, MPI_Aint)
+
+#if MPI_VERSION >= 4
+struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type)
+{
+	struct hwio_large large = {.count = (int)count};
+	MPI_Datatype made;
+	hwio_step_in();
+	if (count > INT_MAX && hwio_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
+		hwio_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
+		*type = made;
+		large = (struct hwio_large){1, true};
+	}
+	hwio_step_out();
+	return large;
+}
+
+void hwio_large_free(struct hwio_large *large, MPI_Datatype *type)
+{
+	hwio_step_in();
+	if (large->is_made)
+		hwio_real.MPI_Type_free(type);
+	hwio_step_out();
+}
+#endif

@@ -254,10 +254,21 @@ static bool needs_callers_context(long number)
 static void execute_call(struct hwio_aside *of)
 {
 	const long *a = of->arguments;
-	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall
-						   : (long (*)(long, ...))hwio_syscall;
 	is_executing = true;
-	long result = call(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	long result = hwio_syscall(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	of->result = result == -1 ? -errno : result;
+	is_executing = false;
+}
+
+/* The same for a call of MPI or of this library, which need not be examined. */
+static void pass_call(struct hwio_aside *of)
+{
+	const long *a = of->arguments;
+	hwio_descriptor_changed();
+	if (is_of_memory(of->number) || of->number == SYS_pkey_mprotect)
+		hwio_memory_map_forget();
+	is_executing = true;
+	long result = hwio_libc.syscall(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	of->result = result == -1 ? -errno : result;
 	is_executing = false;
 }
@@ -265,8 +276,7 @@ static void execute_call(struct hwio_aside *of)
 static void settle_call(struct hwio_aside *of)
 {
 	(void)of;
-	if (!hwio_is_inside())
-		hwio_settle_everything();
+	hwio_settle_everything();
 	/* Until something is deferred again. */
 	selector = PASS;
 }
@@ -275,8 +285,8 @@ static void on_call(int signal, siginfo_t *info, void *of)
 {
 	ucontext_t *context = of;
 	int saved = errno, before = hwio_handler_begins();
-	/* Otherwise a handler may do all that is needed. */
-	bool may_settle = hwio_is_busy && hwio_depth == 0 && !hwio_is_inside();
+	/* Calls of MPI and of the library need nothing that a handler may not do. */
+	bool is_of_program = hwio_depth == 0 && !hwio_is_inside();
 
 	if (info->si_code != RAISED) {
 		hwio_signal_forward(signal, info, of);
@@ -285,14 +295,19 @@ static void on_call(int signal, siginfo_t *info, void *of)
 		 * systems do. */
 		struct hwio_aside aside = {.work = settle_call};
 		INSTRUCTION_POINTER(context) -= INSTRUCTION_BYTES;
-		if (!may_settle || !hwio_aside(context, &aside))
+		if (!is_of_program)
+			selector = PASS;
+		else if (!hwio_aside(context, &aside))
 			settle_call(&aside);
 	} else {
 		struct hwio_aside aside = {.work = execute_call,
 			.is_call = true,
 			.number = info->si_syscall,
 			.arguments = ARGUMENTS(context)};
-		if (!may_settle || !hwio_aside(context, &aside)) {
+		if (!is_of_program) {
+			pass_call(&aside);
+			RESULT(context) = aside.result;
+		} else if (!hwio_aside(context, &aside)) {
 			execute_call(&aside);
 			RESULT(context) = aside.result;
 		}
@@ -336,6 +351,15 @@ static bool is_single_object(void)
 	return version[0] > '2' || (version[0] == '2' && atoi(version + 2) >= 34);
 }
 
+static void watch(bool is_wanted)
+{
+	if (is_wanted && !is_watched && text.high > 0) {
+		is_watched = true;
+		prctl(SET_DISPATCH, DISPATCH_ON, text.low, text.high - text.low, &selector);
+	}
+	selector = is_wanted ? RAISE : PASS;
+}
+
 void hwio_kernel_start(void)
 {
 	struct sigaction action = {
@@ -347,26 +371,13 @@ void hwio_kernel_start(void)
 	dl_iterate_phdr(add_text, &objects_count);
 	if (text.high > 0 && !hwio_signal_intercept(SIGSYS, &action))
 		text.high = 0;
-}
-
-void hwio_kernel_watch(bool is_wanted)
-{
-	if (is_wanted && !is_watched && text.high > 0) {
-		is_watched = true;
-		prctl(SET_DISPATCH, DISPATCH_ON, text.low, text.high - text.low, &selector);
-	}
-	selector = is_wanted ? RAISE : PASS;
+	hwio_busy_watch(watch);
 }
 
 #else
 
 void hwio_kernel_start(void)
 {
-}
-
-void hwio_kernel_watch(bool is_wanted)
-{
-	(void)is_wanted;
 }
 
 #endif

@@ -4,9 +4,7 @@
 
 #include <stdbool.h>
 
-/* Called once, before anything is deferred. */
+/* Called once, before anything is deferred. System calls past the C library are intercepted while something is. */
 void hwio_kernel_start(void);
-/* Sets whether system calls past the C library are intercepted: while something is deferred. */
-void hwio_kernel_watch(bool is_wanted);
 
 #endif

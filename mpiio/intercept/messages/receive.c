@@ -288,7 +288,7 @@ static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_S
 		result = hwio_real.MPI_Improbe(source, tag, comm, &is_there, message, status);
 		if (!is_there && result == MPI_SUCCESS) {
 			hwio_outstanding_poll();
-			hwio_deferred_write_poll();
+			hwio_deferred_write_poll(hwio_requests_any_arrived);
 			hwio_pause();
 		}
 	}

@@ -17,22 +17,6 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 
-uint64_t hwio_envelope_id(void)
-{
-	static uint64_t last;
-	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-}
-
-void hwio_envelope_fill(struct hwio_envelope *envelope, enum hwio_envelope_kind kind, uint64_t bytes)
-{
-	memset(envelope, 0, sizeof(*envelope));
-	memcpy(envelope->cookie, hwio_cookie, HWIO_COOKIE_BYTES);
-	envelope->kind = kind;
-	envelope->sender = hwio_rank;
-	envelope->bytes = bytes;
-	envelope->id = hwio_envelope_id();
-}
-
 /* The data of a hint: the program's arguments, and the file that they lead to. */
 struct sending {
 	struct hwio_comm *comm;
@@ -94,18 +78,6 @@ static bool make_hint(const struct sending *sending, int peer, struct hwio_hint 
 }
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
-
-void hwio_cache_short_type(MPI_Datatype type)
-{
-	static int turn;
-	size_t bytes = hwio_basic_bytes(type);
-	/* With several threads, no message passes. */
-	if (bytes == 0 || hwio_quick.is_watchful)
-		return;
-	turn = !turn;
-	hwio_quick.types[turn] = (uintptr_t)type;
-	hwio_quick.counts_max[turn] = (uint32_t)((offsetof(struct hwio_hint, path) - 1) / bytes);
-}
 
 /* Returns true if the data is sent besides the hint, without waiting: the receiver may wait for other messages of this
  * rank first. */

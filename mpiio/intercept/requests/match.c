@@ -29,8 +29,7 @@ static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
 bool hwio_match_is_shared(void)
 {
 	int level = 0;
-	return hwio_memory_map_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS &&
-		level == MPI_THREAD_MULTIPLE;
+	return hwio_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
 }
 
 void hwio_match_lock(bool is_shared)
@@ -87,7 +86,7 @@ struct hwio_probed *hwio_match_claim(int source, int tag, MPI_Comm comm)
 	struct hwio_probed *one = *link;
 	if (one)
 		*link = one->next;
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_PROBED, hwio_match_any);
 	hwio_leave();
 	return one;
 }
@@ -145,7 +144,7 @@ static void take_probed(MPI_Comm comm, MPI_Status *status)
 	while (*link)
 		link = &(*link)->next;
 	*link = one;
-	hwio_count_busy();
+	hwio_note_busy(HWIO_PART_PROBED, hwio_match_any);
 	hwio_leave();
 }
 

@@ -136,7 +136,7 @@ static bool has_nothing_pending(void)
 static void poll_others(void)
 {
 	hwio_outstanding_poll();
-	hwio_deferred_write_poll();
+	hwio_deferred_write_poll(hwio_requests_any_arrived);
 	hwio_pause();
 }
 

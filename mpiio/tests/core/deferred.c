@@ -240,7 +240,7 @@ int main(void)
 		run();
 	/* Pages are filled before they are opened. */
 	hwio_deferred_fill_partial();
-	hwio_memory_map_threads_begin();
+	hwio_threads_begin();
 	for (int i = 0; i < runs; i++)
 		run();
 	CHECK(found_runs > (unsigned int)runs);

@@ -70,7 +70,8 @@ static void complete(uintptr_t low, uintptr_t high)
 			}
 }
 
-static const struct hwio_source first = {find_first, complete}, second = {find_second, complete};
+static const struct hwio_source first = {.find = find_first, .complete = complete},
+				second = {.find = find_second, .complete = complete};
 
 static struct hwio_range nested[NESTED_MAX];
 static size_t marks[NESTED_MAX], depth;

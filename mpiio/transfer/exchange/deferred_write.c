@@ -7,12 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "intercept/generated-calls.h"
 #include "memory/available.h"
 #include "mpi/model.h"
 #include "transfer/incoming.h"
 #include "transfer/pending.h"
-#include "intercept/requests/requests.h"
 #include "real.h"
 
 /* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
@@ -274,16 +272,16 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 
 /* Returns true if there is time for the exchange. An offer that has arrived since then would time out meanwhile; it
  * belongs to the next write. */
-static bool is_idle(double now)
+static bool is_idle(double now, bool (*has_arrived)(void))
 {
 	double part = IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);
 	return now > deferred.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
-		!hwio_requests_any_arrived();
+		!has_arrived();
 }
 
-void hwio_deferred_write_poll(void)
+void hwio_deferred_write_poll(bool (*has_arrived)(void))
 {
 	double now = hwio_seconds();
-	if (hwio_deferred_write_any() && (is_idle(now) || now > deferred.end))
+	if (hwio_deferred_write_any() && (is_idle(now, has_arrived) || now > deferred.end))
 		hwio_incoming_wait();
 }

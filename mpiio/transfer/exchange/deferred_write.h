@@ -13,7 +13,8 @@ bool hwio_deferred_write_any(void);
 bool hwio_deferred_write_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);
 /* Carries out the deferred write, and sets which file it was. Returns 0 or an error number. */
 int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode);
-/* Called while this rank waits for a message: carries the deferred write out if that takes long. */
-void hwio_deferred_write_poll(void);
+/* Called while this rank waits for a message: carries the deferred write out if that takes long. `has_arrived`: whether
+ * one of the program's receives has completed, which the program hasn't noticed yet. */
+void hwio_deferred_write_poll(bool (*has_arrived)(void));
 
 #endif

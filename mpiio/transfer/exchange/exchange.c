@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "intercept/generated-calls.h"
 #include "memory/deferred.h"
 #include "mpi/mounts.h"
 #include "real.h"

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "intercept/generated-calls.h"
 #include "mpi/model.h"
 #include "transfer/pending.h"
 #include "transfer/exchange/exchange.h"

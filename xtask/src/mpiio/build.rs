@@ -12,7 +12,7 @@ use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
 /// The directory of all of it.
-pub(super) const SOURCES: &str = "mpiio";
+pub const SOURCES: &str = "mpiio";
 /// The sources of the preloaded library.
 pub const FRONT: &str = "mpiio/front";
 /// The core: its floors, from the lowest to the highest. Each calls only itself and those before it.

@@ -41,8 +41,6 @@ void hwio_file_retain(struct hwio_file *file);
 void hwio_file_release(struct hwio_file *file);
 /* Returns true if size and time are those of the read. */
 bool hwio_file_is_unchanged(const struct hwio_file *file);
-/* Time after which a change gives a file other times. */
-#define HWIO_TICK_NS 10000000L
 /* Requests a lease: the kernel notifies before a process on this node opens the file for writing. Without it, a
  * change is seen too late. False: a process writes to it already. */
 bool hwio_file_lease(struct hwio_file *file);

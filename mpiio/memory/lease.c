@@ -14,6 +14,7 @@
 
 #include "memory/file.h"
 #include "base/handler.h"
+#include "base/waits.h"
 #include "memory/deferred.h"
 #include "memory/memory_map.h"
 #include "real.h"

@@ -73,12 +73,25 @@ void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype ty
 /* Broadcasts from rank 0. */
 void hwio_together_broadcast(void *memory, int bytes);
 void hwio_together_wait(void);
-/* A stream is sent in pieces of this size. */
-#define HWIO_PIECE_BYTES (4UL << 20)
+/* A stream is sent in pieces of at least this size, and in at most so many. */
+#define HWIO_PIECE_BYTES_MIN (4UL << 20)
 #define HWIO_PIECES_MAX 64
+/* The longest stream, whose pieces MPI can count. */
+#define HWIO_STREAM_BYTES_MAX (HWIO_PIECES_MAX * (1UL << 30))
 /* Send and receive a stream of bytes, from or into a layout; without a layout (NULL) the data is discarded. */
 bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
+/* A stream that is being sent without waiting for its receiver. */
+struct hwio_copy {
+	/* NULL: none is being sent. */
+	char *data;
+	int pieces;
+	MPI_Request sending[HWIO_PIECES_MAX];
+};
+/* Begins to send memory of malloc, which is freed when it is sent. */
+void hwio_copy_send(struct hwio_copy *copy, char *data, size_t bytes, int world_rank, int tag);
+/* Returns true if nothing is being sent any more. */
+bool hwio_copy_is_sent(struct hwio_copy *copy);
 /* Calls the program's error handler, and returns the code for the call to return. */
 int hwio_error(MPI_Comm comm, int code);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/waits.h"
 #include "mpi/control.h"
 #include "mpi/mounts.h"
 #include "real.h"
@@ -22,8 +23,6 @@
 #define GAIN_ONE_NODE_S_MIN 0.010
 /* Cost of one more piece of a file: a system call, and a request ahead to the file system. */
 #define PIECE_S 20e-6
-/* Shortest time that a sender waits for its receiver's verdict. */
-#define TIMEOUT_S_MIN 0.010
 /* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
@@ -177,7 +176,7 @@ double hwio_model_receive_gain(size_t bytes)
 double hwio_model_timeout_s(size_t bytes)
 {
 	double message_s = (double)bytes * parameters.byte_s;
-	return message_s > TIMEOUT_S_MIN ? message_s : TIMEOUT_S_MIN;
+	return message_s > HWIO_WAIT_VERDICT_S ? message_s : HWIO_WAIT_VERDICT_S;
 }
 
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/waits.h"
 #include "mpi/control.h"
 #include "real.h"
 
 void hwio_pause(void)
 {
 	static __thread unsigned int turns;
-	/* On a machine with fewer processors than ranks, yielding alone can starve the rank that is awaited. */
 	if (++turns % 64 == 0) {
-		struct timespec moment = {0, 20000};
+		struct timespec moment = {0, HWIO_NAP_NS};
 		nanosleep(&moment, NULL);
 	} else {
 		sched_yield();
@@ -23,7 +23,7 @@ void hwio_pause(void)
 
 static void wait_sparingly(MPI_Request *request)
 {
-	struct timespec moment = {0, 20000};
+	struct timespec moment = {0, HWIO_NAP_NS};
 	int is_done = 0;
 	for (int tests = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
 		tests++) {
@@ -55,12 +55,20 @@ void hwio_together_wait(void)
 		wait_sparingly(&request);
 }
 
+/* Both sides compute it. */
+static size_t piece_bytes(size_t bytes)
+{
+	size_t least = (bytes + HWIO_PIECES_MAX - 1) / HWIO_PIECES_MAX;
+	return least > HWIO_PIECE_BYTES_MIN ? least : HWIO_PIECE_BYTES_MIN;
+}
+
 static bool transfer_stream(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
 {
-	char *piece = malloc(bytes < HWIO_PIECE_BYTES ? bytes + 1 : HWIO_PIECE_BYTES);
+	size_t most = piece_bytes(bytes);
+	char *piece = malloc(bytes < most ? bytes + 1 : most);
 	bool is_good = piece;
 	for (size_t done = 0; done < bytes && is_good;) {
-		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
+		size_t part = bytes - done < most ? bytes - done : most;
 		if (is_send) {
 			hwio_layout_copy(layout, done, piece, part, false);
 			is_good = hwio_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hwio_control) ==
@@ -85,4 +93,27 @@ bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
 	return transfer_stream(layout, bytes, world_rank, tag, false);
+}
+
+void hwio_copy_send(struct hwio_copy *copy, char *data, size_t bytes, int world_rank, int tag)
+{
+	size_t most = piece_bytes(bytes);
+	copy->data = data;
+	for (size_t done = 0; done < bytes; done += most) {
+		size_t part = bytes - done < most ? bytes - done : most;
+		hwio_real.MPI_Isend(data + done, (int)part, MPI_BYTE, world_rank, tag, hwio_control,
+			&copy->sending[copy->pieces++]);
+	}
+}
+
+bool hwio_copy_is_sent(struct hwio_copy *copy)
+{
+	int is_sent = 1;
+	if (copy->data)
+		hwio_real.MPI_Testall(copy->pieces, copy->sending, &is_sent, MPI_STATUSES_IGNORE);
+	if (is_sent) {
+		free(copy->data);
+		copy->data = NULL;
+	}
+	return is_sent;
 }

@@ -10,6 +10,7 @@
 #include "transfer/exchange/exchange.h"
 #include "memory/deferred.h"
 #include "memory/memory_map.h"
+#include "base/waits.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
 #include "transfer/envelope.h"
@@ -18,10 +19,9 @@
 
 /* A copy that is being sent. If it was sent after a timeout, the verdict is still to arrive. */
 struct late {
-	MPI_Request sending[HWIO_PIECES_MAX], verdict;
-	int pieces;
+	struct hwio_copy copy;
+	MPI_Request verdict;
 	struct hwio_verdict received;
-	char *copy;
 	struct late *next;
 };
 
@@ -83,12 +83,11 @@ static void carry_out_verdict(const struct hwio_verdict *verdict, const struct h
 static void free_sent(bool is_last)
 {
 	for (struct late **link = &late_list, *one; (one = *link);) {
-		int is_sent = 0, has_verdict = 0;
-		hwio_real.MPI_Testall(one->pieces, one->sending, &is_sent, MPI_STATUSES_IGNORE);
+		int has_verdict = 0;
+		bool is_sent = hwio_copy_is_sent(&one->copy);
 		hwio_real.MPI_Test(&one->verdict, &has_verdict, MPI_STATUS_IGNORE);
 		if (is_sent && has_verdict) {
 			*link = one->next;
-			free(one->copy);
 			free(one);
 		} else {
 			link = &one->next;
@@ -100,24 +99,20 @@ static void free_sent(bool is_last)
 
 void hwio_offer_finish(void)
 {
+	double end = hwio_seconds() + HWIO_WAIT_FINISH_S;
 	hwio_step_in();
-	while (late_list)
+	while (late_list && hwio_seconds() < end)
 		free_sent(true);
 	hwio_step_out();
 }
 
 static bool send_copy(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
-	size_t bytes = layout->bytes;
-	one->copy = bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES ? malloc(bytes) : NULL;
-	if (!one->copy)
+	char *data = malloc(layout->bytes);
+	if (!data)
 		return false;
-	hwio_layout_copy(layout, 0, one->copy, bytes, false);
-	for (size_t done = 0; done < bytes; done += HWIO_PIECE_BYTES) {
-		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
-		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id),
-			hwio_control, &one->sending[one->pieces++]);
-	}
+	hwio_layout_copy(layout, 0, data, layout->bytes, false);
+	hwio_copy_send(&one->copy, data, layout->bytes, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id));
 	one->next = late_list;
 	late_list = one;
 	return true;
@@ -165,7 +160,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 				return;
 			}
 			/* Without memory it continues to wait, as the original call might. */
-			end = hwio_seconds() + 1e9;
+			end = HWIO_WAIT_UNBOUNDED_S;
 		}
 		hwio_pause();
 	}
@@ -187,8 +182,8 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	struct offering *offering)
 {
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
-		hwio_is_threaded() || buffer == MPI_BOTTOM)
+	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN ||
+		bytes > HWIO_STREAM_BYTES_MAX || destination < 0 || hwio_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
 	offering->context = hwio_context_here(HWIO_OP_SEND);
 	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
@@ -262,7 +257,7 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return NULL;
-	bool is_one = offering.layout.count == 1 && offering.layout.bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES;
+	bool is_one = offering.layout.count == 1;
 	struct hwio_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
 	if (!offered || !(offered->late = calloc(1, sizeof(*offered->late)))) {
 		free(offered);

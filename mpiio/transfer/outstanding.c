@@ -11,6 +11,7 @@
 #include "base/context.h"
 #include "memory/deferred.h"
 #include "memory/lease.h"
+#include "base/waits.h"
 #include "mpi/mounts.h"
 #include "real.h"
 
@@ -24,18 +25,9 @@ struct outstanding {
 	/* The data before the file's lease was released. */
 	void *contents;
 	/* A copy of the data that is being sent, because the file was about to change. */
-	char *copy;
-	MPI_Request sending[HWIO_PIECES_MAX];
-	int pieces;
+	struct hwio_copy copy;
 	struct outstanding *next;
 };
-
-/* On a network file system a node may not see at once that a file has changed. */
-#define TIMEOUT_SECONDS 2.0
-/* Maximum wait at the end of MPI. */
-#define FINISH_SECONDS_MAX 10.0
-/* A rank that waits for a message polls it within this time. */
-#define BEGINNING_SECONDS_MAX 0.020
 
 static struct outstanding *list;
 /* Copies whose receivers have read the file: they are received and discarded at the end. */
@@ -79,7 +71,7 @@ static bool read_pieces(const struct outstanding *one, char *memory)
 static bool detach_from_file(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
-	if (one->copy || one->contents)
+	if (one->copy.data || one->contents)
 		return true;
 	/* By number: some MPIs intercept mmap and access state that belongs to the program's thread. */
 	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -182,13 +174,10 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 static bool push(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
-	one->copy = bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES ? read_copy(one, bytes) : NULL;
-	for (size_t done = 0; one->copy && done < bytes; done += HWIO_PIECE_BYTES) {
-		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
-		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, one->world_rank,
-			HWIO_TAG_OF(HWIO_TAG_DATA, one->id), hwio_control, &one->sending[one->pieces++]);
-	}
-	return one->copy != NULL;
+	char *data = read_copy(one, bytes);
+	if (data)
+		hwio_copy_send(&one->copy, data, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	return data != NULL;
 }
 
 static void report_failure(const struct outstanding *one)
@@ -214,7 +203,7 @@ static void release_outstanding(struct outstanding *one)
 {
 	free_contents(one);
 	hwio_file_release(one->file);
-	if (one->copy) {
+	if (one->copy.data) {
 		one->next = obsolete;
 		obsolete = one;
 	} else {
@@ -254,7 +243,7 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 	if (!one)
 		return;
 	if (!ack->is_read) {
-		if (!one->copy)
+		if (!one->copy.data)
 			send_instead(one);
 		hwio_context_touched(one->context, hwio_context_operation(one->context));
 	}
@@ -297,7 +286,7 @@ static bool is_awaited(const struct hwio_file *file)
 	bool waits = false;
 	hwio_enter();
 	for (const struct outstanding *one = list; one && !waits; one = one->next)
-		waits = !one->copy && !is_own(one) && depends_on(one, file);
+		waits = !one->copy.data && !is_own(one) && depends_on(one, file);
 	hwio_leave();
 	return waits;
 }
@@ -318,7 +307,7 @@ static bool push_to_all(const struct hwio_file *file)
 	if (pthread_mutex_trylock(&protocol_lock) != 0)
 		return false;
 	for (struct outstanding *one = list; one; one = one->next)
-		if (!one->copy && !one->is_begun && !is_own(one) && depends_on(one, file))
+		if (!one->copy.data && !one->is_begun && !is_own(one) && depends_on(one, file))
 			is_any |= push(one);
 	pthread_mutex_unlock(&protocol_lock);
 	return is_any;
@@ -359,7 +348,7 @@ static bool settle_file(const struct hwio_file *file, double timeout_s)
 void hwio_outstanding_settle(void)
 {
 	if (count > 0)
-		settle_file(NULL, BEGINNING_SECONDS_MAX);
+		settle_file(NULL, HWIO_WAIT_BEGINNING_S);
 }
 
 void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing)
@@ -369,7 +358,7 @@ void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing)
 	preserve_own(file);
 	if (!is_awaited(file))
 		return;
-	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : TIMEOUT_SECONDS);
+	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : HWIO_WAIT_CHANGE_S);
 	/* Receivers recognise by its times that the file has changed. */
 	struct timespec tick = {0, HWIO_TICK_NS};
 	if (is_any && is_changing)
@@ -382,7 +371,7 @@ void hwio_outstanding_finish(void)
 	MPI_Request all = MPI_REQUEST_NULL;
 	int is_over = 0;
 	/* A message that the program never receives delays no rank. */
-	double end = hwio_seconds() + FINISH_SECONDS_MAX;
+	double end = hwio_seconds() + HWIO_WAIT_FINISH_S;
 	hwio_step_in();
 	while (!is_over) {
 		int has_arrived = 0, bytes = 0;
@@ -397,13 +386,10 @@ void hwio_outstanding_finish(void)
 			free(scratch);
 		}
 		while (obsolete) {
-			int is_sent = 0;
-			hwio_real.MPI_Testall(obsolete->pieces, obsolete->sending, &is_sent, MPI_STATUSES_IGNORE);
-			if (!is_sent)
-				break;
 			struct outstanding *one = obsolete;
+			if (!hwio_copy_is_sent(&one->copy))
+				break;
 			obsolete = one->next;
-			free(one->copy);
 			free(one);
 		}
 		bool is_empty = (count == 0 && !obsolete) || hwio_seconds() > end;

@@ -15,13 +15,9 @@
 #include <unistd.h>
 
 #include "base/engine.h"
+#include "base/waits.h"
 #include "intercept/job/report.h"
 #include "real.h"
-
-/* How long the first rank waits for ranks that MPI_Init has not waited for. */
-#define TIMEOUT_SECONDS 0.2
-/* Maximum of attempts, a millisecond apart, at a name whose owner doesn't listen yet, or no longer. */
-#define TRIES_MAX 1000
 
 /* The first rank's listening socket, and another rank's connection to the first. */
 static int listener = -1, to_first = -1;
@@ -75,7 +71,7 @@ void hwio_rendezvous_begin(void)
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 	const struct sockaddr *name = (const struct sockaddr *)&address;
 
-	for (int tries = 0; job != 0 && listener < 0 && to_first < 0 && tries < TRIES_MAX; tries++) {
+	for (int tries = 0; job != 0 && listener < 0 && to_first < 0 && tries < HWIO_RENDEZVOUS_TRIES_MAX; tries++) {
 		/* Non-blocking: if the queue of connections is full, this job is left alone. */
 		int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (descriptor < 0)
@@ -115,7 +111,7 @@ static bool answer_peers(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);
 	int count = 0;
-	double end = hwio_seconds() + TIMEOUT_SECONDS;
+	double end = hwio_seconds() + HWIO_WAIT_RENDEZVOUS_S;
 	while (others && count < ranks - 1) {
 		double left = end - hwio_seconds();
 		if (!is_ready(listener, left > 0 ? left : 0))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "base/waits.h"
 #include "transfer/exchange/deferred_write.h"
 #include "intercept/generated-calls.h"
 #include "memory/deferred.h"
@@ -20,8 +21,6 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 
-/* Attributes that a node has cached may be a little older than the file. */
-#define TIMEOUT_SECONDS 3.0
 #define CACHED_FILES_MAX 8
 #define AHEAD_BYTES (4UL << 20)
 
@@ -38,7 +37,7 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 		if (cached[i].file && strcmp(cached[i].file->path, hint->path) == 0 &&
 			hwio_identity_agrees(&cached[i].file->identity, &hint->identity, false))
 			return &cached[i];
-	double end = hwio_seconds() + TIMEOUT_SECONDS;
+	double end = hwio_seconds() + HWIO_WAIT_ATTRIBUTES_S;
 	struct hwio_file *file;
 	while (!(file = hwio_file_open(hint->path, O_RDONLY, &hint->identity)) && errno != ENOLCK &&
 		hwio_seconds() < end)

@@ -31,8 +31,9 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || !hwio_records_any(HWIO_DEFERRED) ||
-		hwio_mode == HWIO_OBSERVE || destination < 0 || !hwio_outstanding_can_add())
+	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || bytes > HWIO_STREAM_BYTES_MAX ||
+		!hwio_records_any(HWIO_DEFERRED) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
+		!hwio_outstanding_can_add())
 		return false;
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)

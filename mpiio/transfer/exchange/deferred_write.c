@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "memory/available.h"
+#include "base/waits.h"
 #include "mpi/model.h"
 #include "transfer/incoming.h"
 #include "transfer/pending.h"
@@ -16,11 +17,6 @@
 /* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
 #define OWN_BYTES_MAX (512UL << 20)
 #define AVAILABLE_PART 4
-/* A receive that takes longer than this, and than this part of the exchange, leaves time for the exchange. */
-#define IDLE_SECONDS_MIN 0.020
-#define IDLE_PART 0.05
-/* Part of the senders' timeout. */
-#define TIMEOUT_PART 0.75
 
 static struct deferred {
 	struct hwio_plan plan;
@@ -95,7 +91,7 @@ static bool begin_deferred_write(const struct hwio_target *target, const struct 
 	deferred.plan.low = deferred.plan.high = plan->low;
 	deferred.plan.shares[0] = plan->shares[0];
 	deferred.plan.count = 1;
-	deferred.end = hwio_seconds() + 1e9;
+	deferred.end = HWIO_WAIT_UNBOUNDED_S;
 	return true;
 }
 
@@ -125,7 +121,7 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
 		deferred.ids[deferred.plan.count++] = one->id;
 		one->is_notified = true;
-		double end = hwio_seconds() + TIMEOUT_PART * hwio_model_timeout_s(one->layout.bytes);
+		double end = hwio_seconds() + HWIO_WAIT_DEFERRED_PART * hwio_model_timeout_s(one->layout.bytes);
 		deferred.end = end < deferred.end ? end : deferred.end;
 	}
 	deferred.plan.high = plan.high;
@@ -274,8 +270,8 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
  * belongs to the next write. */
 static bool is_idle(double now, bool (*has_arrived)(void))
 {
-	double part = IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);
-	return now > deferred.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
+	double part = HWIO_WAIT_IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);
+	return now > deferred.touched + (part > HWIO_WAIT_IDLE_S ? part : HWIO_WAIT_IDLE_S) && !hwio_incoming_any() &&
 		!has_arrived();
 }
 

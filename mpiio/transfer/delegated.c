@@ -26,25 +26,28 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 
-/* A rank whose reply is awaited. */
-struct awaited {
-	uint64_t id;
-	int world_rank;
-	uint64_t bytes;
-	uint64_t device, inode;
-	struct hwio_runs runs;
-	/* For data that the rank couldn't write. */
-	int descriptor;
-	bool is_sent_too;
-	/* The buffer, until the program's write has returned. */
-	struct hwio_pending *pending;
-	struct awaited *next;
-};
+/* Writes whose reply is awaited and whose buffer the program has back. Those of a write that hasn't returned are among
+ * the incoming transfers. */
+static struct hwio_transfer *detached_list;
+/* Of both. */
+static size_t awaited_count;
 
-static struct awaited *awaited_list;
+static bool is_awaited(const struct hwio_transfer *one)
+{
+	return one->state == HWIO_TRANSFER_NOTIFIED && one->is_write;
+}
+
+/* Returns the first such transfer, or NULL. */
+static struct hwio_transfer *find_awaited(void)
+{
+	struct hwio_transfer *one = detached_list ? detached_list : hwio_incoming_list;
+	while (one && !is_awaited(one))
+		one = one->next;
+	return one;
+}
 
 /* Marks the buffer as filled, and opens its pages. */
-static void mark_complete(struct hwio_pending *one)
+static void mark_complete(struct hwio_transfer *one)
 {
 	uintptr_t low = one->low, high = one->high;
 	one->low = one->high;
@@ -59,7 +62,7 @@ static struct {
 
 bool hwio_incoming_is_writing(void)
 {
-	return awaited_list != NULL || hwio_deferred_write_any();
+	return awaited_count > 0 || hwio_deferred_write_any();
 }
 
 static const struct hwio_writers writers = {.is_any = hwio_incoming_is_writing, .wait = hwio_incoming_wait};
@@ -81,20 +84,29 @@ static bool overlaps_runs(const struct hwio_runs *runs, uint64_t low, uint64_t h
 	return false;
 }
 
+/* Returns true if a write to the file is awaited that may overlap the range, or, if `is_other`, one to another file. */
+static bool is_any_awaited(bool is_other, uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+{
+	struct hwio_transfer *const lists[] = {detached_list, hwio_incoming_list};
+	for (size_t i = 0; i < 2 && awaited_count > 0; i++)
+		for (const struct hwio_transfer *one = lists[i]; one; one = one->next) {
+			bool is_same = is_awaited(one) && one->device == device && one->inode == inode;
+			if (is_other ? is_awaited(one) && !is_same : is_same && overlaps_runs(&one->runs, low, high))
+				return true;
+		}
+	return false;
+}
+
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
-	for (const struct awaited *one = awaited_list; one; one = one->next)
-		if (one->device == device && one->inode == inode && overlaps_runs(&one->runs, low, high))
-			return true;
-	return hwio_deferred_write_overlaps(device, inode, low, high);
+	return is_any_awaited(false, device, inode, low, high) ||
+		hwio_deferred_write_overlaps(device, inode, low, high);
 }
 
 bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode)
 {
-	for (const struct awaited *one = awaited_list; one; one = one->next)
-		if (one->device != device || one->inode != inode)
-			return true;
-	return hwio_deferred_write_any() && !hwio_deferred_write_overlaps(device, inode, 0, UINT64_MAX);
+	return is_any_awaited(true, device, inode, 0, 0) ||
+		(hwio_deferred_write_any() && !hwio_deferred_write_overlaps(device, inode, 0, UINT64_MAX));
 }
 
 int hwio_delegated_error(uint64_t device, uint64_t inode)
@@ -106,30 +118,31 @@ int hwio_delegated_error(uint64_t device, uint64_t inode)
 }
 
 /* Receives one rank's reply, and writes what the rank couldn't write. False, with errno set: that has failed, too. */
-static bool collect_reply(struct awaited *one)
+static bool collect_reply(struct hwio_transfer *one)
 {
-	bool is_good = true;
-	bool is_written = hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
+	bool is_good = true, has_buffer = one->layout.count > 0;
+	size_t bytes = one->layout.bytes;
+	bool is_written = hwio_incoming_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
 	if (is_written && one->is_sent_too) {
-		hwio_pending_receive(one->pending);
-		mark_complete(one->pending);
+		hwio_incoming_receive(one);
+		mark_complete(one);
 	}
 	if (!is_written) {
-		struct hwio_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
-		copy.single = (struct hwio_block){0, one->bytes};
+		struct hwio_layout copy = {.bytes = bytes, .count = 1, .buffer = malloc(bytes)};
+		copy.single = (struct hwio_block){0, bytes};
 		copy.blocks = &copy.single;
 		if (!copy.buffer)
 			abort();
-		hwio_stream_receive(&copy, one->bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+		hwio_stream_receive(&copy, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 		errno = 0;
 		is_good = hwio_runs_transfer(one->descriptor, &one->runs, &copy, true);
 		int error = errno ? errno : EIO;
-		if (one->pending) {
+		if (has_buffer) {
 			/* The received data completes the buffer, too. */
-			size_t admitted = hwio_pages_admit(one->pending->layout.low, one->pending->layout.high);
-			hwio_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
+			size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
+			hwio_layout_copy(&one->layout, 0, copy.buffer, copy.bytes, true);
 			hwio_pages_dismiss(admitted);
-			mark_complete(one->pending);
+			mark_complete(one);
 		}
 		free(copy.buffer);
 		errno = error;
@@ -154,10 +167,14 @@ int hwio_incoming_wait(void)
 	int error = hwio_deferred_write_flush(&device, &inode);
 	if (error)
 		note_failure(device, inode, error);
-	while (awaited_list) {
+	for (struct hwio_transfer *one; (one = find_awaited());) {
+		bool is_detached = one->layout.count == 0;
+		/* Before its reply is received, so that it is received once. */
 		hwio_enter();
-		struct awaited *one = awaited_list;
-		awaited_list = one->next;
+		hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+		awaited_count--;
+		if (is_detached)
+			hwio_transfer_unlink(&detached_list, one);
 		hwio_leave();
 		if (!collect_reply(one)) {
 			error = errno;
@@ -167,7 +184,8 @@ int hwio_incoming_wait(void)
 		if (fstat(one->descriptor, &status) == 0)
 			hwio_file_refresh(&status);
 		hwio_libc.close(one->descriptor);
-		free(one);
+		if (is_detached)
+			hwio_incoming_free(one);
 	}
 	note_writes();
 	hwio_step_out();
@@ -253,7 +271,7 @@ static bool find_file(struct writing *w)
 }
 
 /* Returns true if the program has changed bytes that were delivered at once: its changes would be lost. */
-static bool has_changed(const struct hwio_pending *one)
+static bool has_changed(const struct hwio_transfer *one)
 {
 	const struct hwio_layout *layout = &one->layout;
 	if (layout->blocks[0].bytes < one->head || layout->blocks[layout->count - 1].bytes < one->tail)
@@ -271,7 +289,7 @@ static size_t fetch_rest(const struct writing *w)
 {
 	size_t left = 0;
 	struct hwio_runs runs;
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
 		if (one->layout.low >= w->target.high || one->layout.high <= w->target.low)
 			continue;
@@ -282,38 +300,29 @@ static size_t fetch_rest(const struct writing *w)
 		}
 		hwio_incoming_fetch(one->layout.low, one->layout.high);
 		left = 0;
-		next = hwio_pending_list;
+		next = hwio_incoming_list;
 	}
 	return left;
 }
 
-static void send_verdict(struct hwio_pending *one, const struct writing *w)
+static void send_verdict(struct hwio_transfer *one, const struct writing *w)
 {
 	struct hwio_verdict verdict = {
 		.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too, .identity = w->identity};
-	struct awaited *waiting = calloc(1, sizeof(*waiting));
-	if (!waiting)
-		abort();
 	hwio_target_runs(&w->target, &one->layout, &verdict.runs);
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
 	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
 		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
-	*waiting = (struct awaited){
-		.id = one->id,
-		.world_rank = one->world_rank,
-		.bytes = one->layout.bytes,
-		.device = w->status.st_dev,
-		.inode = w->status.st_ino,
-		.runs = verdict.runs,
-		.descriptor = fcntl(w->target.descriptor, F_DUPFD_CLOEXEC, 512),
-		.is_sent_too = verdict.is_sent_too,
-		.pending = one,
-		.next = awaited_list,
-	};
-	one->is_notified = true;
+	one->is_write = true;
+	one->is_sent_too = verdict.is_sent_too;
+	one->runs = verdict.runs;
+	one->device = w->status.st_dev;
+	one->inode = w->status.st_ino;
+	one->descriptor = fcntl(w->target.descriptor, F_DUPFD_CLOEXEC, 512);
 	hwio_enter();
-	awaited_list = waiting;
+	hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
+	awaited_count++;
 	note_writes();
 	hwio_leave();
 }
@@ -328,12 +337,12 @@ static int by_address(const void *a, const void *b)
 static bool find_own(const struct writing *w, struct hwio_layout *own)
 {
 	size_t count = 0, filled = 0;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		count += hwio_target_has(&w->target, &one->layout) ? one->layout.count : 0;
 	struct hwio_block *blocks = malloc((count + 1) * sizeof(*blocks));
 	if (!blocks)
 		return false;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		for (size_t i = 0; hwio_target_has(&w->target, &one->layout) && i < one->layout.count; i++)
 			blocks[filled++] = (struct hwio_block){
 				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->target.low),
@@ -370,12 +379,12 @@ static bool write_own(const struct writing *w, const struct hwio_layout *own)
 /* After a failure the original write is called, with all data here, and fails as it would have. */
 static void restore(const struct writing *w)
 {
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
-		if (!one->is_notified)
+		if (one->state == HWIO_TRANSFER_PENDING)
 			continue;
 		size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
-		hwio_pending_unlink(one);
+		hwio_incoming_unlink(one);
 		/* The data of ranks that have written is in the file; that of the others is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
@@ -383,7 +392,7 @@ static void restore(const struct writing *w)
 		}
 		hwio_pages_dismiss(admitted);
 		hwio_pages_settle(one->low, one->high);
-		hwio_pending_free(one);
+		hwio_incoming_free(one);
 	}
 	hwio_delegated_error(w->status.st_dev, w->status.st_ino);
 	if (w->target.offset + (off_t)(w->target.high - w->target.low) > w->status.st_size &&
@@ -396,9 +405,9 @@ static void restore(const struct writing *w)
 static void defer_to_file(const struct writing *w, struct hwio_context *context)
 {
 	note_writes();
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
-		if (!one->is_notified)
+		if (one->state == HWIO_TRANSFER_PENDING)
 			continue;
 		struct hwio_record record = {.low = one->low,
 			.high = one->high,
@@ -406,11 +415,13 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 			.file = w->file,
 			.offset = offset_of(w, one->low),
 			.context = context};
-		for (struct awaited *waiting = awaited_list; waiting; waiting = waiting->next)
-			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
+		bool is_protected = true, is_done = one->state == HWIO_TRANSFER_DONE;
 		hwio_enter();
-		hwio_pending_unlink(one);
-		bool is_protected = true;
+		hwio_incoming_unlink(one);
+		if (!is_done) {
+			one->layout.count = 0;
+			hwio_transfer_link(&detached_list, one);
+		}
 		if (record.low < record.high) {
 			hwio_deferred_add(&record);
 			is_protected = hwio_pages_settle(record.low, record.high);
@@ -418,14 +429,15 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 		hwio_leave();
 		if (!is_protected)
 			hwio_memory_in((void *)record.low, record.high - record.low);
-		hwio_pending_free(one);
+		if (is_done)
+			hwio_incoming_free(one);
 	}
 }
 
 /* Has each owner write its part. */
 static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(&w->target, &one->layout))
 			send_verdict(one, w);
 	bool is_done = write_own(w, own);
@@ -445,7 +457,7 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 	bool is_done = false;
 	if (!find_own(w, &own))
 		return false;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(&w->target, &one->layout)) {
 			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
 			hwio_context_used(one->context);
@@ -489,7 +501,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 				    .identity = &w.identity,
 				    .path = w.path}};
 	bool is_any = false, is_done = false, is_gather = false;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		is_any |= one->layout.low < w.target.high && one->layout.high > w.target.low;
 	if (!is_any || hwio_is_copy())
 		return false;

@@ -2,7 +2,8 @@
 #ifndef HWIO_DELEGATED_H
 #define HWIO_DELEGATED_H
 
-#include "transfer/pending.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Returns true if other ranks are writing to this part of the file. */
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);

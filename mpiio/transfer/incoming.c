@@ -13,41 +13,27 @@
 #include "transfer/envelope.h"
 #include "transfer/offer.h"
 #include "transfer/outstanding.h"
-#include "transfer/pending.h"
 #include "real.h"
 
-struct hwio_pending *hwio_pending_list;
+struct hwio_transfer *hwio_incoming_list;
 
-static void link_in(struct hwio_pending *one)
+void hwio_incoming_unlink(struct hwio_transfer *one)
 {
 	hwio_enter();
-	one->next = hwio_pending_list;
-	hwio_pending_list = one;
-	hwio_note_busy(HWIO_PART_INCOMING, hwio_incoming_any);
-	hwio_leave();
-}
-
-void hwio_pending_unlink(struct hwio_pending *one)
-{
-	hwio_enter();
-	struct hwio_pending **link = &hwio_pending_list;
-	while (*link && *link != one)
-		link = &(*link)->next;
-	if (*link)
-		*link = one->next;
+	hwio_transfer_unlink(&hwio_incoming_list, one);
 	hwio_note_busy(HWIO_PART_INCOMING, hwio_incoming_any);
 	hwio_leave();
 }
 
 bool hwio_incoming_any(void)
 {
-	return hwio_pending_list != NULL;
+	return hwio_incoming_list != NULL;
 }
 
 static bool find_owed_message(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	bool is_any = false;
-	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
+	for (const struct hwio_transfer *one = hwio_incoming_list; one; one = one->next) {
 		uintptr_t from = one->low > low ? one->low : low, to = one->high < high ? one->high : high;
 		if (from < to && (!is_any || from < owed->low)) {
 			*owed = (struct hwio_range){from, to};
@@ -57,20 +43,21 @@ static bool find_owed_message(uintptr_t low, uintptr_t high, struct hwio_range *
 	return is_any;
 }
 
-void hwio_pending_free(struct hwio_pending *one)
+void hwio_incoming_free(struct hwio_transfer *one)
 {
 	hwio_layout_free(&one->layout);
 	free(one);
 }
 
-void hwio_pending_notify(const struct hwio_pending *one, enum hwio_verdict_kind kind)
+void hwio_incoming_notify(struct hwio_transfer *one, enum hwio_verdict_kind kind)
 {
+	hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
 	struct hwio_verdict verdict = {.id = one->id, .kind = kind};
 	hwio_real.MPI_Send(&verdict, offsetof(struct hwio_verdict, path), MPI_BYTE, one->world_rank,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank)
+struct hwio_reply hwio_incoming_reply(uint64_t id, int world_rank)
 {
 	struct hwio_reply reply = {0};
 	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control,
@@ -79,14 +66,14 @@ struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank)
 }
 
 /* Copies the edges to where they belong, or from there. */
-static void copy_edges(struct hwio_pending *one, bool is_write)
+static void copy_edges(struct hwio_transfer *one, bool is_write)
 {
 	hwio_layout_copy(&one->layout, 0, one->edges, one->head, is_write);
 	hwio_layout_copy(&one->layout, one->layout.bytes - one->tail, one->edges + one->head, one->tail, is_write);
 }
 
 /* Restores the bytes outside of the protected pages. */
-static void restore_edges(const struct hwio_pending *one)
+static void restore_edges(const struct hwio_transfer *one)
 {
 	const struct hwio_layout *layout = &one->layout;
 	size_t position = 0;
@@ -104,52 +91,53 @@ static void restore_edges(const struct hwio_pending *one)
 	}
 }
 
-void hwio_pending_receive(struct hwio_pending *one)
+void hwio_incoming_receive(struct hwio_transfer *one)
 {
 	/* Parts of other buffers may lie between its own. */
 	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
 	/* The program may have changed the bytes outside of the protected pages: they are restored. */
-	if (one->has_edges)
+	if (one->edges)
 		copy_edges(one, false);
 	hwio_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
-	if (one->has_edges)
+	if (one->edges)
 		restore_edges(one);
 	hwio_pages_dismiss(admitted);
 }
 
-void hwio_pending_fill(struct hwio_pending *one)
+void hwio_incoming_fill(struct hwio_transfer *one)
 {
 	size_t admitted = hwio_pages_admit(one->low, one->high);
-	hwio_pending_unlink(one);
+	hwio_incoming_unlink(one);
 	hwio_pages_settle(one->low, one->high);
-	hwio_pending_receive(one);
+	hwio_incoming_receive(one);
+	hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 	hwio_context_touched(one->context, hwio_context_operation(one->context));
 	hwio_pages_dismiss(admitted);
-	hwio_pending_free(one);
+	hwio_incoming_free(one);
 }
 
-static void fetch(struct hwio_pending *one)
+static void fetch(struct hwio_transfer *one)
 {
 	hwio_refuse_copy();
 	hwio_step_in();
-	hwio_pending_notify(one, HWIO_VERDICT_SEND);
-	hwio_pending_reply(one->id, one->world_rank);
-	hwio_pending_fill(one);
+	hwio_incoming_notify(one, HWIO_VERDICT_SEND);
+	hwio_incoming_reply(one->id, one->world_rank);
+	hwio_incoming_fill(one);
 	hwio_step_out();
 }
 
-static void drop(struct hwio_pending *one)
+static void drop(struct hwio_transfer *one)
 {
 	hwio_step_in();
-	hwio_pending_unlink(one);
+	hwio_incoming_unlink(one);
 	hwio_pages_settle(one->low, one->high);
 	if (!hwio_is_copy()) {
-		hwio_pending_notify(one, HWIO_VERDICT_DROP);
-		if (hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_LATE)
+		hwio_incoming_notify(one, HWIO_VERDICT_DROP);
+		if (hwio_incoming_reply(one->id, one->world_rank).kind == HWIO_REPLY_LATE)
 			hwio_stream_receive(NULL, one->layout.bytes, one->world_rank,
 				HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	}
-	hwio_pending_free(one);
+	hwio_incoming_free(one);
 	hwio_step_out();
 }
 
@@ -170,14 +158,12 @@ bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 		hwio_memory_map_is_private((void *)layout->low, layout->high - layout->low);
 }
 
-static struct hwio_pending *make_pending(uint64_t id, int world_rank, const struct hwio_layout *layout,
-	size_t edges_bytes)
+static struct hwio_transfer *make_pending(uint64_t id, int world_rank, const struct hwio_layout *layout,
+	struct hwio_context *context, size_t edges_bytes)
 {
-	struct hwio_pending *one = calloc(1, sizeof(*one) + edges_bytes);
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_PENDING, id, world_rank, context, edges_bytes);
 	if (!one)
 		abort();
-	one->id = id;
-	one->world_rank = world_rank;
 	one->layout = *layout;
 	if (layout->blocks == &layout->single)
 		one->layout.blocks = &one->layout.single;
@@ -186,9 +172,9 @@ static struct hwio_pending *make_pending(uint64_t id, int world_rank, const stru
 }
 
 /* Returns a pending message for which this page is protected, or NULL. */
-static struct hwio_pending *find_protected(uintptr_t address)
+static struct hwio_transfer *find_protected(uintptr_t address)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (one->low <= address && address < one->high)
 			return one;
 	return NULL;
@@ -201,14 +187,14 @@ static bool protects(uintptr_t address)
 
 static void expose(uintptr_t address)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (one->low <= address && address < one->high)
 			hwio_pages_admit(one->low, one->high);
 }
 
 static void fetch_page(uintptr_t address)
 {
-	for (struct hwio_pending *one; (one = find_protected(address));)
+	for (struct hwio_transfer *one; (one = find_protected(address));)
 		fetch(one);
 }
 
@@ -225,11 +211,10 @@ void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout
 {
 	uintptr_t low = hwio_page_up(layout->low), high = hwio_page_down(layout->high);
 	size_t head = low - layout->low, tail = layout->high - high;
-	struct hwio_pending *one = make_pending(id, world_rank, layout, head + tail);
-	one->context = context;
+	struct hwio_transfer *one = make_pending(id, world_rank, layout, context, head + tail);
 	one->head = head;
 	one->tail = tail;
-	one->has_edges = true;
+	one->edges = (char *)(one + 1);
 	memcpy(one->edges, edges, head);
 	memcpy(one->edges + head, edges + 2 * hwio_page_bytes - tail, tail);
 	/* Its first and last page may have parts of other buffers. */
@@ -239,19 +224,22 @@ void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout
 	one->low = low;
 	one->high = high;
 	hwio_pages_add_source(&messages);
-	link_in(one);
+	hwio_enter();
+	hwio_transfer_link(&hwio_incoming_list, one);
+	hwio_note_busy(HWIO_PART_INCOMING, hwio_incoming_any);
+	hwio_leave();
 	if (!hwio_pages_settle(one->low, one->high))
 		fetch(one);
 }
 
 void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes)
 {
-	struct hwio_pending *one = make_pending(id, world_rank, layout, 0);
+	struct hwio_transfer *one = make_pending(id, world_rank, layout, NULL, 0);
 	one->layout.bytes = bytes;
-	hwio_pending_notify(one, HWIO_VERDICT_SEND);
-	hwio_pending_reply(one->id, one->world_rank);
-	hwio_pending_receive(one);
-	hwio_pending_free(one);
+	hwio_incoming_notify(one, HWIO_VERDICT_SEND);
+	hwio_incoming_reply(one->id, one->world_rank);
+	hwio_incoming_receive(one);
+	hwio_incoming_free(one);
 }
 
 void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer)
@@ -275,13 +263,13 @@ void hwio_incoming_reject(const struct hwio_envelope *envelope)
 	if (envelope->kind == HWIO_HINT)
 		hwio_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, envelope->sender, HWIO_TAG_ACK, hwio_control);
 	else
-		drop(make_pending(envelope->id, envelope->sender, &scratch, 0));
+		drop(make_pending(envelope->id, envelope->sender, &scratch, NULL, 0));
 }
 
 /* Returns a pending message that overlaps the range, or NULL. */
-static struct hwio_pending *find_pending(uintptr_t low, uintptr_t high)
+static struct hwio_transfer *find_pending(uintptr_t low, uintptr_t high)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (one->layout.low < high && one->layout.high > low)
 			return one;
 	return NULL;
@@ -294,17 +282,17 @@ bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high)
 
 void hwio_incoming_fetch(uintptr_t low, uintptr_t high)
 {
-	for (struct hwio_pending *one; (one = find_pending(low, high));)
+	for (struct hwio_transfer *one; (one = find_pending(low, high));)
 		fetch(one);
 }
 
 void hwio_incoming_fetch_all(void)
 {
-	while (hwio_pending_list)
-		fetch(hwio_pending_list);
+	while (hwio_incoming_list)
+		fetch(hwio_incoming_list);
 }
 
-static bool has_byte_in(const struct hwio_pending *one, uintptr_t low, uintptr_t high)
+static bool has_byte_in(const struct hwio_transfer *one, uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < one->layout.count; i++) {
 		uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
@@ -316,7 +304,7 @@ static bool has_byte_in(const struct hwio_pending *one, uintptr_t low, uintptr_t
 
 void hwio_incoming_drop(uintptr_t low, uintptr_t high)
 {
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
 		if (one->layout.low >= high || one->layout.high <= low)
 			continue;
@@ -326,7 +314,7 @@ void hwio_incoming_drop(uintptr_t low, uintptr_t high)
 			fetch(one);
 		else
 			continue;
-		next = hwio_pending_list;
+		next = hwio_incoming_list;
 	}
 }
 
@@ -360,7 +348,7 @@ static bool is_same_memory(const struct hwio_layout *a, const struct hwio_layout
 void hwio_incoming_drop_blocks(const struct hwio_layout *layout)
 {
 	bool is_sorted = is_ascending(layout);
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
 		if (is_sorted && is_same_memory(&one->layout, layout))
 			drop(one);
@@ -368,6 +356,6 @@ void hwio_incoming_drop_blocks(const struct hwio_layout *layout)
 			fetch(one);
 		else
 			continue;
-		next = hwio_pending_list;
+		next = hwio_incoming_list;
 	}
 }

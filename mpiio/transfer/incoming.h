@@ -3,13 +3,12 @@
 #ifndef HWIO_INCOMING_H
 #define HWIO_INCOMING_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "transfer/transfer.h"
 
 struct hwio_envelope;
-struct hwio_layout;
-struct hwio_context;
+
+/* Those whose buffer the program considers filled; each sender has the data, or has been notified. */
+extern struct hwio_transfer *hwio_incoming_list;
 
 bool hwio_incoming_any(void);
 /* Records an offer that lies in this buffer, or fetches the data at once if it can't be deferred. Takes ownership of
@@ -36,5 +35,16 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 /* Waits for the writes of other ranks, to all files. Returns 0 or an error number. */
 int hwio_incoming_wait(void);
 bool hwio_incoming_is_writing(void);
+
+/* For the rest of this floor. Sends a verdict. */
+void hwio_incoming_notify(struct hwio_transfer *one, enum hwio_verdict_kind kind);
+struct hwio_reply hwio_incoming_reply(uint64_t id, int world_rank);
+/* Receives the data, except for edges, which were delivered at once and may have changed. */
+void hwio_incoming_receive(struct hwio_transfer *one);
+/* Receives data that is being sent, and removes it from the list. */
+void hwio_incoming_fill(struct hwio_transfer *one);
+/* Removes it from the list, without protecting or opening its pages. */
+void hwio_incoming_unlink(struct hwio_transfer *one);
+void hwio_incoming_free(struct hwio_transfer *one);
 
 #endif

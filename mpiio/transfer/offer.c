@@ -17,15 +17,8 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 
-/* A copy that is being sent. If it was sent after a timeout, the verdict is still to arrive. */
-struct late {
-	struct hwio_copy copy;
-	MPI_Request verdict;
-	struct hwio_verdict received;
-	struct late *next;
-};
-
-static struct late *late_list;
+/* Offers of which a copy is being sent, or whose verdict is still to arrive, after the program's call has returned. */
+static struct hwio_transfer *late_list;
 
 void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
@@ -49,9 +42,12 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 	return is_good && *error == 0;
 }
 
-static void carry_out_verdict(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int world_rank,
-	struct hwio_context *context)
+static void carry_out_verdict(struct hwio_transfer *one)
 {
+	const struct hwio_verdict *verdict = &one->verdict;
+	const struct hwio_layout *layout = &one->layout;
+	struct hwio_context *context = one->context;
+	int world_rank = one->world_rank;
 	int error = 0;
 	int data_tag = HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id);
 	switch (verdict->kind) {
@@ -82,17 +78,17 @@ static void carry_out_verdict(const struct hwio_verdict *verdict, const struct h
 
 static void free_sent(bool is_last)
 {
-	for (struct late **link = &late_list, *one; (one = *link);) {
+	for (struct hwio_transfer *one = late_list, *next; one; one = next) {
 		int has_verdict = 0;
+		next = one->next;
 		bool is_sent = hwio_copy_is_sent(&one->copy);
-		hwio_real.MPI_Test(&one->verdict, &has_verdict, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Test(&one->verdict_request, &has_verdict, MPI_STATUS_IGNORE);
 		if (is_sent && has_verdict) {
-			*link = one->next;
+			hwio_transfer_unlink(&late_list, one);
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 			free(one);
-		} else {
-			link = &one->next;
-			if (is_last)
-				hwio_pause();
+		} else if (is_last) {
+			hwio_pause();
 		}
 	}
 }
@@ -106,257 +102,242 @@ void hwio_offer_finish(void)
 	hwio_step_out();
 }
 
-static bool send_copy(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
+/* Sends a copy; a verdict's request stays posted. False: there is no memory for a copy. */
+static bool send_copy(struct hwio_transfer *one)
 {
-	char *data = malloc(layout->bytes);
+	char *data = malloc(one->layout.bytes);
 	if (!data)
 		return false;
-	hwio_layout_copy(layout, 0, data, layout->bytes, false);
-	hwio_copy_send(&one->copy, data, layout->bytes, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id));
-	one->next = late_list;
-	late_list = one;
+	hwio_layout_copy(&one->layout, 0, data, one->layout.bytes, false);
+	hwio_copy_send(&one->copy, data, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	hwio_transfer_note(one, HWIO_TRANSFER_EXPIRES);
 	return true;
 }
 
 bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
-	struct late *one = calloc(1, sizeof(*one));
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, NULL, 0);
+	if (!one)
+		return false;
+	one->layout = *layout;
+	one->verdict_request = MPI_REQUEST_NULL;
 	hwio_step_in();
 	free_sent(false);
-	bool is_sent = one && send_copy(one, id, layout, world_rank);
+	bool is_sent = send_copy(one);
 	hwio_step_out();
 	if (is_sent)
-		one->verdict = MPI_REQUEST_NULL;
+		hwio_transfer_link(&late_list, one);
 	else
 		free(one);
 	return is_sent;
 }
 
-/* Sends a copy. The request `verdict` stays posted. False: there is no memory for a copy. */
-static bool send_after_timeout(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
+/* The sender's timeout. False: there is no memory for a copy. */
+static bool expire(struct hwio_transfer *one)
 {
-	if (!send_copy(one, id, layout, world_rank))
+	if (!send_copy(one))
 		return false;
-	hwio_offer_reply(id, world_rank, HWIO_REPLY_LATE, 0);
+	hwio_offer_reply(one->id, one->world_rank, HWIO_REPLY_LATE, 0);
+	hwio_context_touched(one->context, hwio_context_operation(one->context));
 	return true;
+}
+
+static void await_verdict(struct hwio_transfer *one)
+{
+	hwio_real.MPI_Irecv(&one->verdict, sizeof(one->verdict), MPI_BYTE, one->world_rank,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control, &one->verdict_request);
+	one->end = hwio_seconds() + hwio_model_timeout_s(one->layout.bytes);
+}
+
+/* Returns true while a long message is not received: until then MPI's send would wait, too. */
+static bool is_unreceived(struct hwio_transfer *one)
+{
+	int is_received = 0;
+	if (!one->is_unreceived)
+		return false;
+	if (hwio_real.MPI_Request_get_status(one->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+		!is_received)
+		return true;
+	one->is_unreceived = false;
+	one->end = hwio_seconds() + hwio_model_timeout_s(one->layout.bytes);
+	return false;
+}
+
+/* Carries the verdict out if it has arrived, or sends a copy after the timeout. With `waits`, until either has happened:
+ * without memory for a copy, until the verdict arrives, as the original call might. */
+static void advance(struct hwio_transfer *one, bool waits)
+{
+	while (one->state == HWIO_TRANSFER_OFFERED) {
+		int has_verdict = 0;
+		hwio_real.MPI_Test(&one->verdict_request, &has_verdict, MPI_STATUS_IGNORE);
+		if (has_verdict) {
+			/* Noted before an exchange, which checks all offers. */
+			hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
+			carry_out_verdict(one);
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+		} else if (!is_unreceived(one) && hwio_seconds() > one->end) {
+			expire(one);
+		}
+		if (one->state != HWIO_TRANSFER_OFFERED || !waits)
+			break;
+		hwio_pause();
+	}
+}
+
+/* The program doesn't need the transfer any more; what is late needs its copy and its verdict. */
+static void release(struct hwio_transfer *one)
+{
+	free(one->offer);
+	one->offer = NULL;
+	if (one->state == HWIO_TRANSFER_LATE)
+		hwio_transfer_link(&late_list, one);
+	else
+		free(one);
 }
 
 void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context)
 {
-	struct late *one = calloc(1, sizeof(*one));
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, context, 0);
 	if (!one)
 		abort();
-	int has_arrived = 0;
-	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank,
-		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &one->verdict);
-	double end = hwio_seconds() + hwio_model_timeout_s(layout->bytes);
-	for (;;) {
-		hwio_real.MPI_Test(&one->verdict, &has_arrived, MPI_STATUS_IGNORE);
-		if (has_arrived)
-			break;
-		if (hwio_seconds() > end) {
-			if (send_after_timeout(one, id, layout, world_rank)) {
-				hwio_context_touched(context, hwio_context_operation(context));
-				return;
-			}
-			/* Without memory it continues to wait, as the original call might. */
-			end = HWIO_WAIT_UNBOUNDED_S;
-		}
-		hwio_pause();
-	}
-	carry_out_verdict(&one->received, layout, world_rank, context);
-	free(one);
+	one->layout = *layout;
+	await_verdict(one);
+	advance(one, true);
+	release(one);
 	if (late_list)
 		free_sent(false);
 }
 
-/* A send that may be offered. */
-struct offering {
-	struct hwio_offer *offer;
-	struct hwio_layout layout;
-	struct hwio_context *context;
-	int peer;
-};
-
-static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
-	struct offering *offering)
+/* Returns the offer of a send, or NULL if the original has to be called. */
+static struct hwio_transfer *make_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	MPI_Comm comm)
 {
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN ||
 		bytes > HWIO_STREAM_BYTES_MAX || destination < 0 || hwio_is_threaded() || buffer == MPI_BOTTOM)
-		return false;
-	offering->context = hwio_context_here(HWIO_OP_SEND);
-	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
+		return NULL;
+	struct hwio_context *context = hwio_context_here(HWIO_OP_SEND);
+	struct hwio_comm *known = hwio_context_is_off(context) ? NULL : hwio_comm_of(comm);
 	if (!known || destination >= known->size || destination == known->rank || hwio_model_receive_gain(bytes) <= 0)
-		return false;
+		return NULL;
+	struct hwio_layout layout;
 	hwio_step_in();
-	bool is_known = hwio_layout_make(&offering->layout, buffer, count, type);
+	bool is_known = hwio_layout_make(&layout, buffer, count, type);
 	hwio_step_out();
-	offering->offer = is_known ? calloc(1, hwio_offer_bytes()) : NULL;
-	if (!offering->offer) {
+	struct hwio_offer *offer = is_known ? calloc(1, hwio_offer_bytes()) : NULL;
+	struct hwio_transfer *one = offer
+		? hwio_transfer_make(HWIO_TRANSFER_OFFERED, 0, known->world_ranks[destination], context, 0)
+		: NULL;
+	if (!one) {
+		free(offer);
 		if (is_known)
-			hwio_layout_free(&offering->layout);
-		return false;
+			hwio_layout_free(&layout);
+		return NULL;
 	}
-	offering->peer = known->world_ranks[destination];
-	hwio_context_begin(offering->context);
-	hwio_envelope_fill(&offering->offer->envelope, HWIO_OFFER, bytes);
-	hwio_edges_copy(&offering->layout, offering->offer->edges);
-	return true;
+	hwio_context_begin(context);
+	hwio_envelope_fill(&offer->envelope, HWIO_OFFER, bytes);
+	hwio_edges_copy(&layout, offer->edges);
+	one->id = offer->envelope.id;
+	one->layout = layout;
+	if (layout.blocks == &layout.single)
+		one->layout.blocks = &one->layout.single;
+	one->offer = offer;
+	return one;
 }
 
-/* Sends the offer; meanwhile it answers ranks that wait for this one. */
-static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
+static int send_offer(struct hwio_transfer *one, bool is_synchronous, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
 {
-	MPI_Request request;
-	bool is_long = offering->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offering->offer,
-		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, &request);
-	return result == MPI_SUCCESS ? hwio_outstanding_answer_until(&request) : result;
+	one->is_unreceived = one->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
+	return (is_synchronous || one->is_unreceived ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(one->offer,
+		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, request);
 }
 
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, int *result)
 {
-	struct offering offering;
-	if (!may_offer(buffer, count, type, destination, comm, &offering))
+	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	MPI_Request request;
+	if (!one)
 		return false;
 	hwio_step_in();
-	*result = send_offer(is_synchronous, &offering, destination, tag, comm);
+	*result = send_offer(one, is_synchronous, destination, tag, comm, &request);
+	/* Meanwhile it answers ranks that wait for this one. */
 	if (*result == MPI_SUCCESS)
-		hwio_offer_settle(offering.offer->envelope.id, &offering.layout, offering.peer, offering.context);
-	hwio_layout_free(&offering.layout);
-	free(offering.offer);
+		*result = hwio_outstanding_answer_until(&request);
+	one->is_unreceived = false;
+	if (*result == MPI_SUCCESS) {
+		await_verdict(one);
+		advance(one, true);
+	}
+	hwio_layout_free(&one->layout);
+	release(one);
+	if (late_list)
+		free_sent(false);
 	hwio_step_out();
 	return true;
 }
 
-struct hwio_offered {
-	struct offering offering;
-	/* Where the verdict arrives; passed on to a copy that is sent. */
-	struct late *late;
-	double end;
-	/* The program's request, of a long message that is not known to be received. */
-	MPI_Request request;
-	bool is_unreceived;
-	/* The data is no longer needed: the verdict was carried out, or a copy is being sent. */
-	bool is_done;
-	struct hwio_offered *next;
-};
-
-static struct hwio_offered *offered_list;
+/* Offers whose call has returned: MPI_Isend's, until their requests complete. */
+static struct hwio_transfer *offered_list;
 
 bool hwio_offer_any(void)
 {
 	return offered_list != NULL;
 }
 
-struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
 	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
 {
-	struct offering offering;
-	if (!may_offer(buffer, count, type, destination, comm, &offering))
-		return NULL;
-	bool is_one = offering.layout.count == 1;
-	struct hwio_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
-	if (!offered || !(offered->late = calloc(1, sizeof(*offered->late)))) {
-		free(offered);
-		free(offering.offer);
-		hwio_layout_free(&offering.layout);
-		return NULL;
+	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	if (one && one->layout.count != 1) {
+		hwio_layout_free(&one->layout);
+		release(one);
+		one = NULL;
 	}
-	offered->offering = offering;
-	offered->offering.layout.blocks = &offered->offering.layout.single;
-	uint64_t id = offering.offer->envelope.id;
+	if (!one)
+		return NULL;
 	hwio_step_in();
-	offered->is_unreceived = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	*result = (is_synchronous || offered->is_unreceived ? hwio_real.MPI_Issend
-							    : hwio_real.MPI_Isend)(offering.offer,
-		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, request);
-	hwio_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
-		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
+	*result = send_offer(one, is_synchronous, destination, tag, comm, request);
+	await_verdict(one);
 	hwio_step_out();
-	offered->request = *request;
-	offered->end = hwio_seconds() + hwio_model_timeout_s(offering.layout.bytes);
-	offered->next = offered_list;
-	offered_list = offered;
+	one->request = *request;
+	hwio_transfer_link(&offered_list, one);
 	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
-	return offered;
+	return one;
 }
 
-/* Sends a copy, if there is memory for one. */
-static void send_late(struct hwio_offered *offered)
+bool hwio_offer_progress(struct hwio_transfer *one, bool is_last)
 {
-	const struct offering *offering = &offered->offering;
-	if (!send_after_timeout(offered->late, offering->offer->envelope.id, &offering->layout, offering->peer))
-		return;
-	offered->late = NULL;
-	offered->is_done = true;
-	hwio_context_touched(offering->context, hwio_context_operation(offering->context));
-}
-
-/* Returns true while a long message is not received: until then MPI's send would wait, too. */
-static bool is_unreceived(struct hwio_offered *offered)
-{
-	int is_received = 0;
-	if (!offered->is_unreceived)
-		return false;
-	if (hwio_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-		!is_received)
-		return true;
-	offered->is_unreceived = false;
-	offered->end = hwio_seconds() + hwio_model_timeout_s(offered->offering.layout.bytes);
-	return false;
-}
-
-bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
-{
-	const struct offering *offering = &offered->offering;
 	/* The program's request no longer exists. */
-	offered->is_unreceived &= !is_last;
+	if (is_last && one->state == HWIO_TRANSFER_OFFERED)
+		one->is_unreceived = false;
 	hwio_step_in();
-	while (!offered->is_done) {
-		int has_verdict = 0;
-		hwio_real.MPI_Test(&offered->late->verdict, &has_verdict, MPI_STATUS_IGNORE);
-		if (has_verdict) {
-			/* Set before the exchange, which checks all offers. */
-			offered->is_done = true;
-			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,
-				offering->context);
-		} else if (!is_unreceived(offered) && hwio_seconds() > offered->end) {
-			send_late(offered);
-		}
-		if (offered->is_done || !is_last)
-			break;
-		hwio_pause();
-	}
+	advance(one, is_last);
 	hwio_step_out();
-	return offered->is_done;
+	return one->state != HWIO_TRANSFER_OFFERED;
 }
 
 void hwio_offer_progress_all(void)
 {
-	for (struct hwio_offered *one = offered_list; one; one = one->next)
+	for (struct hwio_transfer *one = offered_list; one; one = one->next)
 		hwio_offer_progress(one, false);
 }
 
-void hwio_offer_free(struct hwio_offered *offered)
+void hwio_offer_free(struct hwio_transfer *one)
 {
-	struct hwio_offered **link = &offered_list;
-	while (*link != offered)
-		link = &(*link)->next;
-	*link = offered->next;
-	free(offered->late);
-	free(offered->offering.offer);
-	free(offered);
+	hwio_transfer_unlink(&offered_list, one);
+	release(one);
 	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
 }
 
 void hwio_offer_release(void)
 {
 	hwio_step_in();
-	for (struct hwio_offered *one = offered_list; one; one = one->next)
-		if (!one->is_done && !hwio_offer_progress(one, false))
-			send_late(one);
+	for (struct hwio_transfer *one = offered_list; one; one = one->next) {
+		advance(one, false);
+		if (one->state == HWIO_TRANSFER_OFFERED)
+			expire(one);
+	}
 	hwio_step_out();
 }

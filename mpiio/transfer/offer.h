@@ -3,8 +3,7 @@
 #ifndef HWIO_OFFER_H
 #define HWIO_OFFER_H
 
-#include "mpi/control.h"
-#include "mpi/runs.h"
+#include "transfer/transfer.h"
 
 /* Smaller messages are not offered: half of a message may be sent with its offer. */
 #define HWIO_OFFERED_BYTES_MIN (4 * HWIO_PAGE_BYTES_MAX)
@@ -12,45 +11,18 @@
  * from their receipt. */
 #define HWIO_RENDEZVOUS_BYTES_MIN (4UL << 20)
 
-struct hwio_context;
-
-enum hwio_verdict_kind { HWIO_VERDICT_SEND = 1, HWIO_VERDICT_WRITE, HWIO_VERDICT_DROP, HWIO_VERDICT_EXCHANGE };
-
-struct hwio_verdict {
-	uint64_t id;
-	uint16_t kind;
-	/* The data follows even if it was written. */
-	uint16_t is_sent_too;
-	uint32_t path_bytes;
-	struct hwio_identity identity;
-	struct hwio_runs runs;
-	char path[HWIO_PATH_BYTES_MAX];
-};
-
-enum hwio_reply_kind { HWIO_REPLY_DONE = 1, HWIO_REPLY_FAILED, HWIO_REPLY_LATE, HWIO_REPLY_READY };
-
-/* The sender's reply to a verdict. After a verdict to send, a failure, or a timeout, its data follows. */
-struct hwio_reply {
-	uint64_t id;
-	int32_t kind;
-	int32_t error;
-};
-
 /* Sends the reply to a verdict. */
 void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error);
 
-/* An offer whose call has returned: MPI_Isend's, until its request completes. */
-struct hwio_offered;
-
-/* The same for a send that returns at once. NULL: the original has to be called. */
-struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+/* Offers the data of a send that returns at once, until its request completes. NULL: the original has to be called. */
+struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
 	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
 /* Checks for the verdict, and carries it out. True: the data is no longer needed. With `is_last`, the program's request
  * has completed, and the call waits for the verdict. */
-bool hwio_offer_progress(struct hwio_offered *offered, bool is_last);
+bool hwio_offer_progress(struct hwio_transfer *offered, bool is_last);
 /* The same for all offers. */
 void hwio_offer_progress_all(void);
-void hwio_offer_free(struct hwio_offered *offered);
+void hwio_offer_free(struct hwio_transfer *offered);
 /* Sends the data of all offers unrequested, before this rank waits for something else. */
 void hwio_offer_release(void);
 bool hwio_offer_any(void);

@@ -15,23 +15,9 @@
 #include "mpi/mounts.h"
 #include "real.h"
 
-struct outstanding {
-	uint64_t id;
-	int world_rank;
-	struct hwio_file *file;
-	struct hwio_runs runs;
-	struct hwio_context *context;
-	bool is_begun;
-	/* The data before the file's lease was released. */
-	void *contents;
-	/* A copy of the data that is being sent, because the file was about to change. */
-	struct hwio_copy copy;
-	struct outstanding *next;
-};
-
-static struct outstanding *list;
+static struct hwio_transfer *list;
 /* Copies whose receivers have read the file: they are received and discarded at the end. */
-static struct outstanding *obsolete;
+static struct hwio_transfer *obsolete;
 static size_t count;
 /* Held by the thread that answers or sends, so that no other frees its entry. */
 static pthread_mutex_t protocol_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -46,7 +32,7 @@ bool hwio_outstanding_can_add(void)
 	return count < HWIO_OUTSTANDING_MAX;
 }
 
-static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
+static bool read_runs(const struct hwio_transfer *one, void *memory, size_t bytes)
 {
 	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = memory};
 	all.single = (struct hwio_block){0, bytes};
@@ -55,7 +41,7 @@ static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 }
 
 /* The same, by system calls alone. */
-static bool read_pieces(const struct outstanding *one, char *memory)
+static bool read_pieces(const struct hwio_transfer *one, char *memory)
 {
 	for (uint32_t i = 0; i < one->runs.count; i++) {
 		const struct hwio_run *run = &one->runs.run[i];
@@ -68,10 +54,10 @@ static bool read_pieces(const struct outstanding *one, char *memory)
 }
 
 /* Reads the data into memory. True: it no longer depends on the file. */
-static bool detach_from_file(struct outstanding *one)
+static bool detach_from_file(struct hwio_transfer *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
-	if (one->copy.data || one->contents)
+	if (one->state == HWIO_TRANSFER_LATE || one->contents)
 		return true;
 	/* By number: some MPIs intercept mmap and access state that belongs to the program's thread. */
 	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,7 +72,7 @@ static bool detach_from_file(struct outstanding *one)
 /* Reads what other ranks may still request, before another process changes the file. By system calls alone. */
 static void preserve(const struct hwio_file *file)
 {
-	for (struct outstanding *one = list; one; one = one->next)
+	for (struct hwio_transfer *one = list; one; one = one->next)
 		if (one->file == file)
 			detach_from_file(one);
 }
@@ -94,7 +80,7 @@ static void preserve(const struct hwio_file *file)
 bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
 	struct hwio_context *context)
 {
-	struct outstanding *one = malloc(sizeof(*one));
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, context, 0);
 	if (!one)
 		abort();
 	hwio_enter();
@@ -103,10 +89,9 @@ bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, 
 	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
 	if (is_good) {
 		hwio_file_retain(file);
-		*one = (struct outstanding){
-			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
-		one->next = list;
-		list = one;
+		one->file = file;
+		one->runs = *runs;
+		hwio_transfer_link(&list, one);
 		count++;
 		hwio_note_busy(HWIO_PART_HINTS, hwio_outstanding_any);
 	}
@@ -116,7 +101,7 @@ bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, 
 	return is_good;
 }
 
-static void free_contents(struct outstanding *one)
+static void free_contents(struct hwio_transfer *one)
 {
 	if (one->contents)
 		hwio_libc.munmap(one->contents, hwio_runs_bytes(&one->runs));
@@ -124,7 +109,7 @@ static void free_contents(struct outstanding *one)
 }
 
 /* A message of this rank to itself needs no acknowledgement. */
-static bool is_own(const struct outstanding *one)
+static bool is_own(const struct hwio_transfer *one)
 {
 	return one->world_rank == hwio_rank;
 }
@@ -132,16 +117,16 @@ static bool is_own(const struct outstanding *one)
 static void note_beginning(uint64_t id, int world_rank)
 {
 	hwio_enter();
-	for (struct outstanding *one = list; one; one = one->next)
+	for (struct hwio_transfer *one = list; one; one = one->next)
 		if (one->id == id && one->world_rank == world_rank)
-			one->is_begun = true;
+			hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
 	hwio_leave();
 }
 
-static struct outstanding *remove_outstanding(uint64_t id, int world_rank)
+static struct hwio_transfer *remove_outstanding(uint64_t id, int world_rank)
 {
 	hwio_enter();
-	struct outstanding **link = &list, *found = NULL;
+	struct hwio_transfer **link = &list, *found = NULL;
 	while (*link && !((*link)->id == id && (*link)->world_rank == world_rank))
 		link = &(*link)->next;
 	if ((found = *link)) {
@@ -154,7 +139,7 @@ static struct outstanding *remove_outstanding(uint64_t id, int world_rank)
 }
 
 /* Returns the data as it was sent, in new memory; NULL if there is no memory, or the file can't be read. */
-static char *read_copy(const struct outstanding *one, size_t bytes)
+static char *read_copy(const struct hwio_transfer *one, size_t bytes)
 {
 	char *copy = malloc(bytes);
 	/* Under the lock no lease is released. */
@@ -171,23 +156,25 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 }
 
 /* Sends the data without waiting. */
-static bool push(struct outstanding *one)
+static bool push(struct hwio_transfer *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
 	char *data = read_copy(one, bytes);
-	if (data)
-		hwio_copy_send(&one->copy, data, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
-	return data != NULL;
+	if (!data)
+		return false;
+	hwio_copy_send(&one->copy, data, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	hwio_transfer_note(one, HWIO_TRANSFER_EXPIRES);
+	return true;
 }
 
-static void report_failure(const struct outstanding *one)
+static void report_failure(const struct hwio_transfer *one)
 {
 	hwio_log("%s can't be read any more, and rank %d waits for its data: %m", one->file->path, one->world_rank);
 	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /* Reads the data that the receiver couldn't read, and sends it. */
-static void send_instead(struct outstanding *one)
+static void send_instead(struct hwio_transfer *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
 	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
@@ -199,19 +186,19 @@ static void send_instead(struct outstanding *one)
 	free(all.buffer);
 }
 
-static void release_outstanding(struct outstanding *one)
+static void release_outstanding(struct hwio_transfer *one)
 {
 	free_contents(one);
 	hwio_file_release(one->file);
-	if (one->copy.data) {
-		one->next = obsolete;
-		obsolete = one;
+	if (one->state == HWIO_TRANSFER_LATE) {
+		hwio_transfer_link(&obsolete, one);
 	} else {
+		hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 		free(one);
 	}
 }
 
-static void fill_layout(struct outstanding *one, const struct hwio_layout *layout)
+static void fill_layout(struct hwio_transfer *one, const struct hwio_layout *layout)
 {
 	/* Under the lock no lease is released. */
 	hwio_enter();
@@ -227,7 +214,7 @@ static void fill_layout(struct outstanding *one, const struct hwio_layout *layou
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout)
 {
 	pthread_mutex_lock(&protocol_lock);
-	struct outstanding *one = remove_outstanding(id, hwio_rank);
+	struct hwio_transfer *one = remove_outstanding(id, hwio_rank);
 	if (one)
 		fill_layout(one, layout);
 	pthread_mutex_unlock(&protocol_lock);
@@ -239,11 +226,11 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 		note_beginning(ack->id, world_rank);
 		return;
 	}
-	struct outstanding *one = remove_outstanding(ack->id, world_rank);
+	struct hwio_transfer *one = remove_outstanding(ack->id, world_rank);
 	if (!one)
 		return;
 	if (!ack->is_read) {
-		if (!one->copy.data)
+		if (one->state != HWIO_TRANSFER_LATE)
 			send_instead(one);
 		hwio_context_touched(one->context, hwio_context_operation(one->context));
 	}
@@ -274,7 +261,7 @@ void hwio_outstanding_poll(void)
 	pthread_mutex_unlock(&protocol_lock);
 }
 
-static bool depends_on(const struct outstanding *one, const struct hwio_file *file)
+static bool depends_on(const struct hwio_transfer *one, const struct hwio_file *file)
 {
 	return !file ||
 		(one->file->identity.device == file->identity.device &&
@@ -285,8 +272,8 @@ static bool is_awaited(const struct hwio_file *file)
 {
 	bool waits = false;
 	hwio_enter();
-	for (const struct outstanding *one = list; one && !waits; one = one->next)
-		waits = !one->copy.data && !is_own(one) && depends_on(one, file);
+	for (const struct hwio_transfer *one = list; one && !waits; one = one->next)
+		waits = one->state != HWIO_TRANSFER_LATE && !is_own(one) && depends_on(one, file);
 	hwio_leave();
 	return waits;
 }
@@ -294,7 +281,7 @@ static bool is_awaited(const struct hwio_file *file)
 static void preserve_own(const struct hwio_file *file)
 {
 	hwio_enter();
-	for (struct outstanding *one = list; one; one = one->next)
+	for (struct hwio_transfer *one = list; one; one = one->next)
 		if (is_own(one) && depends_on(one, file) && !detach_from_file(one))
 			report_failure(one);
 	hwio_leave();
@@ -306,8 +293,8 @@ static bool push_to_all(const struct hwio_file *file)
 	bool is_any = false;
 	if (pthread_mutex_trylock(&protocol_lock) != 0)
 		return false;
-	for (struct outstanding *one = list; one; one = one->next)
-		if (!one->copy.data && !one->is_begun && !is_own(one) && depends_on(one, file))
+	for (struct hwio_transfer *one = list; one; one = one->next)
+		if (one->state == HWIO_TRANSFER_OFFERED && !is_own(one) && depends_on(one, file))
 			is_any |= push(one);
 	pthread_mutex_unlock(&protocol_lock);
 	return is_any;
@@ -386,10 +373,11 @@ void hwio_outstanding_finish(void)
 			free(scratch);
 		}
 		while (obsolete) {
-			struct outstanding *one = obsolete;
+			struct hwio_transfer *one = obsolete;
 			if (!hwio_copy_is_sent(&one->copy))
 				break;
-			obsolete = one->next;
+			hwio_transfer_unlink(&obsolete, one);
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 			free(one);
 		}
 		bool is_empty = (count == 0 && !obsolete) || hwio_seconds() > end;

@@ -3,23 +3,9 @@
 #ifndef HWIO_OUTSTANDING_H
 #define HWIO_OUTSTANDING_H
 
-#include "mpi/control.h"
-#include "mpi/runs.h"
+#include "transfer/transfer.h"
 
 #define HWIO_OUTSTANDING_MAX 4096
-
-struct hwio_context;
-
-/* The acknowledgement of a hint's receiver. */
-struct hwio_ack {
-	uint64_t id;
-	/* It has begun to read; another acknowledgement follows. */
-	int32_t is_begun;
-	int32_t reserved;
-	int32_t is_read;
-	/* For a verified hint: whether the bytes were the same. */
-	int32_t is_same;
-};
 
 bool hwio_outstanding_any(void);
 bool hwio_outstanding_can_add(void);

@@ -222,7 +222,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hwio_uses(buffer, count, type);
 	}
 	int result;
-	struct hwio_offered *offered = NULL;
+	struct hwio_transfer *offered = NULL;
 	if (hwio_mode == HWIO_OBSERVE)
 		hwio_observe_send(buffer, count, type);
 	else if (hwio_mode != HWIO_OFF && hwio_depth == 0)

@@ -39,7 +39,7 @@ void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status
 	hwio_tracked_add(&one);
 }
 
-void hwio_requests_offered(MPI_Request request, struct hwio_offered *offered)
+void hwio_requests_offered(MPI_Request request, struct hwio_transfer *offered)
 {
 	struct hwio_tracked one = {.request = request, .kind = HWIO_OFFERED, .offered = offered};
 	hwio_tracked_add(&one);

@@ -12,9 +12,9 @@ void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status
 /* Tracks a request that may receive an envelope, and may send, too. */
 void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
 	int source, MPI_Comm comm);
-struct hwio_offered;
+struct hwio_transfer;
 /* Tracks a request that ends when the offer has ended. */
-void hwio_requests_offered(MPI_Request request, struct hwio_offered *offered);
+void hwio_requests_offered(MPI_Request request, struct hwio_transfer *offered);
 /* Returns true if any tracked receive is under way. */
 bool hwio_requests_receiving(void);
 /* Returns true if one of them has completed and the program hasn't noticed yet. */

@@ -13,7 +13,7 @@ enum hwio_tracked_kind {
 	HWIO_OFFERED
 };
 
-struct hwio_offered;
+struct hwio_transfer;
 
 struct hwio_tracked {
 	MPI_Request request;
@@ -36,7 +36,7 @@ struct hwio_tracked {
 	bool is_delivered;
 	MPI_Status status;
 	int result;
-	struct hwio_offered *offered;
+	struct hwio_transfer *offered;
 	/* True while a call that may complete it uses it. */
 	bool is_claimed;
 	struct hwio_tracked *next;

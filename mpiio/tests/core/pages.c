@@ -13,7 +13,6 @@
 #include "memory/memory_map.h"
 #include "memory/records.h"
 #include "transfer/incoming.h"
-#include "transfer/pending.h"
 #include "random.h"
 #include "real.h"
 
@@ -205,7 +204,7 @@ static void expect(size_t at, size_t rows, size_t row_bytes, size_t stride, char
 
 static bool is_pending_at(uintptr_t page)
 {
-	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (const struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (one->low <= page && page < one->high)
 			return true;
 	return false;
@@ -245,19 +244,19 @@ static void compare_messages(void)
 	hwio_leave();
 	check_pending();
 	/* Nothing is owed of one of them any more. */
-	struct hwio_pending *one = random_below(2) ? hwio_pending_list : hwio_pending_list->next, *other;
-	hwio_pending_unlink(one);
+	struct hwio_transfer *one = random_below(2) ? hwio_incoming_list : hwio_incoming_list->next, *other;
+	hwio_incoming_unlink(one);
 	hwio_pages_settle(one->low, one->high);
 	check_pending();
 	hwio_memory_in_loosely((void *)record.low, 1);
 	check_pending();
-	other = hwio_pending_list;
-	hwio_pending_unlink(other);
+	other = hwio_incoming_list;
+	hwio_incoming_unlink(other);
 	hwio_pages_settle(other->low, other->high);
 	hwio_memory_out(region, BYTES);
 	check_pending();
-	hwio_pending_free(one);
-	hwio_pending_free(other);
+	hwio_incoming_free(one);
+	hwio_incoming_free(other);
 	hwio_enter();
 	hwio_file_release(file);
 	hwio_leave();

@@ -11,7 +11,6 @@
 #include "base/waits.h"
 #include "mpi/model.h"
 #include "transfer/incoming.h"
-#include "transfer/pending.h"
 #include "real.h"
 
 /* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
@@ -113,14 +112,14 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 		deferred.plan.shares[0].runs = all;
 	hwio_layout_copy(own, 0, deferred.own + deferred.own_bytes, own->bytes, false);
 	deferred.own_bytes += own->bytes;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next) {
 		if (!hwio_target_has(target, &one->layout))
 			continue;
 		for (uint32_t i = 1; i < plan.count; i++)
 			if (plan.shares[i].world_rank == one->world_rank)
 				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
 		deferred.ids[deferred.plan.count++] = one->id;
-		one->is_notified = true;
+		hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 		double end = hwio_seconds() + HWIO_WAIT_DEFERRED_PART * hwio_model_timeout_s(one->layout.bytes);
 		deferred.end = end < deferred.end ? end : deferred.end;
 	}
@@ -149,7 +148,7 @@ static char *receive(const struct deferred *from, uint32_t share)
 
 static struct hwio_reply reply_of(const struct deferred *from, uint32_t share)
 {
-	return hwio_pending_reply(from->ids[share], from->plan.shares[share].world_rank);
+	return hwio_incoming_reply(from->ids[share], from->plan.shares[share].world_rank);
 }
 
 static void notify_rank(const struct deferred *from, uint32_t share, const void *message, size_t bytes)

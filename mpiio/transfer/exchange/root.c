@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "mpi/model.h"
-#include "transfer/pending.h"
 #include "transfer/exchange/exchange.h"
+#include "transfer/incoming.h"
 #include "real.h"
 
 bool hwio_target_runs(const struct hwio_target *target, const struct hwio_layout *layout, struct hwio_runs *runs)
@@ -29,7 +29,7 @@ bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *
 	if (!hwio_target_runs(target, own, &plan->shares[0].runs) || !hwio_runs_are_ascending(&plan->shares[0].runs))
 		return false;
 	plan->count = 1;
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next) {
 		if (!hwio_target_has(target, &one->layout))
 			continue;
 		for (uint32_t i = 0; i < plan->count; i++)
@@ -56,9 +56,10 @@ bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio
 	return hwio_model_exchanges(plan.high - plan.low, pieces, hwio_file_system_is_shared(target->descriptor));
 }
 
-static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
+static void ask_rank(struct hwio_transfer *one, const struct hwio_target *target)
 {
 	struct hwio_verdict verdict = {.id = one->id, .kind = HWIO_VERDICT_EXCHANGE, .identity = *target->identity};
+	hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
 	verdict.path_bytes = (uint32_t)strlen(target->path) + 1;
 	memcpy(verdict.path, target->path, verdict.path_bytes);
 	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
@@ -69,20 +70,20 @@ static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
 static bool are_all_ready(const struct hwio_target *target)
 {
 	bool are_ready = true;
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
 		if (!hwio_target_has(target, &one->layout) ||
-			hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_READY)
+			hwio_incoming_reply(one->id, one->world_rank).kind == HWIO_REPLY_READY)
 			continue;
 		are_ready = false;
-		hwio_pending_fill(one);
+		hwio_incoming_fill(one);
 	}
 	return are_ready;
 }
 
 static void send_plan(const struct hwio_target *target, const struct hwio_plan *plan)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(target, &one->layout))
 			hwio_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
 				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
@@ -91,17 +92,17 @@ static void send_plan(const struct hwio_target *target, const struct hwio_plan *
 /* Ends the exchange: releases the other ranks, or requests their data after a failure. */
 static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(target, &one->layout))
-			hwio_pending_notify(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
+			hwio_incoming_notify(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
 }
 
 static void fill_all(const struct hwio_target *target)
 {
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
+	for (struct hwio_transfer *one = hwio_incoming_list, *next; one; one = next) {
 		next = one->next;
 		if (hwio_target_has(target, &one->layout))
-			hwio_pending_fill(one);
+			hwio_incoming_fill(one);
 	}
 }
 
@@ -115,7 +116,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 		hwio_exchange_free(space);
 		return false;
 	}
-	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(target, &one->layout))
 			ask_rank(one, target);
 	bool is_done = are_all_ready(target);
@@ -125,18 +126,18 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	send_plan(target, &plan);
 	if (is_done) {
 		is_done = hwio_exchange(&plan, number, own, target->descriptor, space) == 0;
-		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 			if (hwio_target_has(target, &one->layout))
-				is_done &= hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
+				is_done &= hwio_incoming_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
 		end_root_exchange(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
 			hwio_log("%s can't be cut to its former size: %m", target->path);
 	}
-	if (is_done)
-		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			one->is_notified |= hwio_target_has(target, &one->layout);
-	else
+	for (struct hwio_transfer *one = hwio_incoming_list; one && is_done; one = one->next)
+		if (hwio_target_has(target, &one->layout))
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+	if (!is_done)
 		fill_all(target);
 	hwio_exchange_free(space);
 	hwio_file_forget(target->descriptor);

@@ -11,8 +11,7 @@ const MPIIO: &str = "../mpiio";
 const FLOORS: [&str; 5] = ["base", "memory", "mpi", "transfer", "intercept"];
 
 fn main() {
-    for directory in ["shim", "../shim/audit", "../mpiio", "../abi/include", "../spawn", "../integrations/fabric"]
-    {
+    for directory in ["shim", "../shim/audit", "../mpiio", "../abi/include", "../spawn", "../integrations/fabric"] {
         println!("cargo:rerun-if-changed={directory}");
     }
     let mut build = cc::Build::new();

@@ -1,16 +1,17 @@
 //! Compiles C readers for their fuzz targets, hosted and under gcc's sanitizers.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Targets whose C code is checked by AddressSanitizer.
 const C_TARGETS: [&str; 6] = ["shim_table", "shim_ldcache", "spawn_request", "mpiio_message", "mpiio_text", "carrier"];
-/// Stand-ins for an MPI's header, and the core of the I/O library.
-const MPI: &str = "../shim/mpiio/tests/stand";
-const MPIIO: &str = "../shim/mpiio/core";
+/// Stand-ins for an MPI's header, and the I/O library with the floors of its core.
+const MPI: &str = "../mpiio/tests/stand";
+const MPIIO: &str = "../mpiio";
+const FLOORS: [&str; 5] = ["base", "memory", "mpi", "transfer", "intercept"];
 
 fn main() {
-    for directory in ["shim", "../shim/audit", "../shim/mpiio", "../abi/include", "../spawn", "../integrations/fabric"]
-    {
+    for directory in ["shim", "../shim/audit", "../mpiio", "../abi/include", "../spawn", "../integrations/fabric"] {
         println!("cargo:rerun-if-changed={directory}");
     }
     let mut build = cc::Build::new();
@@ -40,19 +41,22 @@ fn main() {
 /// The core as a whole, but for what the targets' own files include.
 fn build_mpiio(build: &cc::Build) {
     let mut core = build.clone();
-    core.define("_GNU_SOURCE", None).include(MPI).include("../shim/mpiio/calls").include(MPIIO);
+    core.define("_GNU_SOURCE", None).include(MPI).include("../mpiio/calls").include(MPIIO);
     core.flag("-include").flag("real.h");
     // The audit library has a function of this name too, and all targets are linked with one archive.
     core.define("hwio_finish", "hwio_finish_mpi");
     // The target sets the time.
     let mut engine = core.clone();
-    engine.define("hwio_seconds", "hwio_engine_seconds").file(format!("{MPIIO}/engine.c"));
+    engine.define("hwio_seconds", "hwio_engine_seconds").file(format!("{MPIIO}/base/engine.c"));
     engine.compile("headwater-mpiio-engine");
-    for directory in ["", "/exchange", "/files", "/memory", "/mpi", "/patterns", "/requests"] {
-        for entry in std::fs::read_dir(format!("{MPIIO}{directory}")).expect("the core is there") {
+    let mut folders: Vec<PathBuf> = FLOORS.iter().map(|floor| Path::new(MPIIO).join(floor)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the core is there") {
             let path = entry.expect("a folder can be read").path();
             let is_apart = ["engine.c", "context.c", "mounts.c", "scatter.c"].iter().any(|name| path.ends_with(name));
-            if path.extension().is_some_and(|extension| extension == "c") && !is_apart {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "c") && !is_apart {
                 core.file(path);
             }
         }

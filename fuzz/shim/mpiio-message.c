@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../shim/mpiio/core/patterns/scatter.c"
-#include "../../shim/mpiio/core/patterns/envelope.h"
-#include "../../shim/mpiio/core/patterns/offer.h"
+#include "intercept/collectives/scatter.c"
+#include "intercept/messages/receive.h"
+#include "transfer/envelope.h"
+#include "transfer/incoming.h"
+#include "transfer/offer.h"
+#include "transfer/outstanding.h"
 
 #define EDIT_BYTES 10
 #define FILE_BYTES 65536

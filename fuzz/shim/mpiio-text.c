@@ -1,6 +1,6 @@
 /* The I/O library's readers of files that others have written: a profile of an earlier run, and the kernel's mounts. */
-#include "../../shim/mpiio/core/context.c"
-#include "../../shim/mpiio/core/mpi/mounts.c"
+#include "base/context.c"
+#include "mpi/mounts.c"
 
 static void start_again(void)
 {

@@ -106,7 +106,7 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     }
     let results = side_by_side::map(&checks, |(directory, header)| {
         let mut command = compiler(shell);
-        command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
+        command.arg(format!("-I{AUDIT_SOURCES}")).args(["-Impiio".to_owned(), format!("-I{}", mpiio::CALLS)]);
         // For sets of processors, as the header itself states, and for the loader's lists of objects.
         command.args([spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
         command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(header);

@@ -263,6 +263,13 @@ fn large_counts(mpi: &Mpi) {
     }
 }
 
+/// A message of many pieces whose receiver waits for its sender before it receives it.
+fn long_message(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/long_message.c");
+    assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 2, "{contexts:?}");
+}
+
 /// Threads whose requests have one handle after the other.
 fn requests(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -374,6 +381,12 @@ fn with_large_counts() {
 fn with_too_little_room() {
     crate::with_first(crate::OPEN_MPI, too_short);
     crate::with_first(crate::MPICH, too_short);
+}
+
+#[test]
+fn awaited_before_a_long_message_is_received() {
+    crate::with_first(crate::OPEN_MPI, long_message);
+    crate::with_first(crate::MPICH, long_message);
 }
 
 #[test]

@@ -12,13 +12,14 @@ use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
 /// The directory of all of it.
-pub(super) const SOURCES: &str = "shim/mpiio";
+pub const SOURCES: &str = "mpiio";
 /// The sources of the preloaded library.
-pub const FRONT: &str = "shim/mpiio/front";
-pub(super) const CORE: &str = "shim/mpiio/core";
-pub(super) const TRACE: &str = "shim/mpiio/tests/trace";
+pub const FRONT: &str = "mpiio/front";
+/// The core: its floors, from the lowest to the highest. Each calls only itself and those before it.
+pub const FLOORS: [&str; 5] = ["mpiio/base", "mpiio/memory", "mpiio/mpi", "mpiio/transfer", "mpiio/intercept"];
+pub(super) const TRACE: [&str; 1] = ["mpiio/tests/trace"];
 /// The tables, and the headers that are generated from them.
-pub const CALLS: &str = "shim/mpiio/calls";
+pub const CALLS: &str = "mpiio/calls";
 /// The library that is preloaded.
 pub(super) const LIBRARY: &str = "libheadwater-mpiio.so";
 /// The directory of variants, beside it.
@@ -32,7 +33,8 @@ const FLAGS: &[&str] = &[
     "-shared",
     "-fvisibility=hidden",
     "-ftls-model=initial-exec",
-    "-Ishim/mpiio/calls",
+    "-Impiio",
+    "-Impiio/calls",
     "-Wl,-z,relro",
     "-Wl,-z,now",
     "-Wl,-z,nodelete",
@@ -45,7 +47,7 @@ const CHECKED: &[&str] = &["-DHWIO_CHECK_HANDLERS"];
 /// Lets tests have larger pages than the kernel's.
 pub(super) const PRETENDING: &[&str] = &["-DHWIO_PRETEND_PAGES"];
 /// A library that is preloaded beside it, and sees allocations.
-const HANDLERS: &str = "shim/mpiio/tests/handlers";
+const HANDLERS: &str = "mpiio/tests/handlers";
 
 /// The functions on which the library interposes.
 pub(super) struct Tables {
@@ -82,7 +84,7 @@ pub struct Built {
 /// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
 pub fn build(shell: &Shell) -> Result<Built> {
     let (found, notes) = mpis::find(shell)?;
-    build_into(shell, &shell.built("mpiio"), &found, (CORE, Hand::Core, &[]), notes)
+    build_into(shell, &shell.built("mpiio"), &found, (&FLOORS, Hand::Core, &[]), notes)
 }
 
 /// Compiles the same into `target/mpiio-checked`, for tests. Returns the front's path.
@@ -90,25 +92,23 @@ pub fn build_checked(shell: &Shell) -> Result<PathBuf> {
     let directory = shell.path("target/mpiio-checked");
     let (found, notes) = mpis::find(shell)?;
     let flags = [CHECKED, PRETENDING].concat();
-    let built = build_into(shell, &directory, &found, (CORE, Hand::Core, &flags), notes)?;
+    let built = build_into(shell, &directory, &found, (&FLOORS, Hand::Core, &flags), notes)?;
     let mut command = cc::compiler(shell);
     command.args(FLAGS).arg("-fno-builtin").args(sources(shell, HANDLERS)?);
     cc::compile(shell, command, &directory.join("libheadwater-handlers.so"), &[shell.path(HANDLERS)])?;
     Ok(built.front)
 }
 
-/// Compiles the front and the variants of `found` with the sources in `core`.
+/// Compiles the front and the variants of `found` with the sources in the folders of `core`.
 pub(super) fn build_into(
     shell: &Shell,
     directory: &Path,
     found: &[Found],
-    (core, hand, flags): (&str, Hand, &[&str]),
+    (core, hand, flags): (&[&str], Hand, &[&str]),
     notes: Vec<String>,
 ) -> Result<Built> {
     let tables = Tables::read(shell)?;
     let front = build_front(shell, directory, &tables)?;
-    // A first build of the front needs no core.
-    let found = if shell.path(core).exists() { found } else { &[] };
     let variants = side_by_side::map(found, |one| build_variant(shell, directory, &tables, one, (core, hand, flags)));
     let variants = variants.into_iter().collect::<Result<_>>()?;
     Ok(Built { front, variants, notes })
@@ -130,7 +130,7 @@ fn build_variant(
     directory: &Path,
     tables: &Tables,
     found: &Found,
-    (core, hand, flags): (&str, Hand, &[&str]),
+    (core, hand, flags): (&[&str], Hand, &[&str]),
 ) -> Result<PathBuf> {
     let name = found.mpi.name;
     let generated = directory.join("generated").join(name);
@@ -141,7 +141,7 @@ fn build_variant(
     write_if_changed(&generated.join("real.h"), &variant.real())?;
     write_if_changed(&generated.join("wrappers.c"), &variant.wrappers()?)?;
     let mut command = cc::compiler(shell);
-    command.args(FLAGS).args(flags).arg(format!("-I{core}")).arg(format!("-I{}", generated.display()));
+    command.args(FLAGS).args(flags).arg(format!("-I{}", generated.display()));
     for include in &found.includes {
         command.arg("-isystem").arg(include);
     }
@@ -149,9 +149,13 @@ fn build_variant(
     command.arg("-Wno-stringop-overflow");
     // The stand-ins for the library's constants must be known wherever mpi.h is.
     command.args(["-include", "real.h"]).arg(format!("-Wl,-soname,mpiio-{name}.so"));
-    command.args(sources(shell, core)?).arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
+    for folder in core {
+        command.args(sources(shell, folder)?);
+    }
+    command.arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
     let made = directory.join(VARIANTS).join(format!("mpiio-{name}.so"));
-    cc::compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
+    let trees = [vec![generated, shell.path(CALLS)], core.iter().map(|folder| shell.path(folder)).collect()].concat();
+    cc::compile(shell, command, &made, &trees)
 }
 
 /// The preprocessor's output for mpi.h.

@@ -8,6 +8,6 @@ mod table;
 mod tests;
 mod wrappers;
 
-pub use build::{CALLS, FRONT, build, build_checked, dist};
+pub use build::{CALLS, FLOORS, FRONT, SOURCES, build, build_checked, dist};
 pub use core::run as test_core;
 pub use tests::run as test;

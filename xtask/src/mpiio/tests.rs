@@ -35,7 +35,7 @@ struct Bench<'a> {
 pub fn run(shell: &Shell) -> Result<Tally> {
     let (found, notes) = mpis::find(shell)?;
     let directory = shell.path("target/mpiio-traced");
-    let Built { front, .. } = build_into(shell, &directory, &found, (TRACE, Hand::Traced, &[]), Vec::new())?;
+    let Built { front, .. } = build_into(shell, &directory, &found, (&TRACE, Hand::Traced, &[]), Vec::new())?;
     let mut bench = Bench { shell, directory, tally: Tally::default() };
     bench.check("jumps", jumps(shell, &front));
     bench.without_mpi(&front)?;

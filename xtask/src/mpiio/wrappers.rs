@@ -164,11 +164,15 @@ impl<'a> Variant<'a> {
     pub fn wrappers(&self) -> Result<String> {
         let Target { family, major, macro_of_major } = self.target;
         let mut text = format!(
-            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"buffer_effects.h\"\n\
+            "/* Generated from mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"buffer_effects.h\"\n\
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
              #undef hwio_real\nstruct hwio_real hwio_real;\nstruct hwio_libc hwio_libc;\n"
         );
-        text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "#include \"effects.h\"\n" });
+        text.push_str(if self.hand == Hand::Traced {
+            "#include \"tests/trace/trace.h\"\n"
+        } else {
+            "#include \"intercept/effects.h\"\n"
+        });
         text.push_str(if self.globals.is_empty() { "" } else { "struct hwio_globals hwio_globals;\n" });
         for function in &self.mpi {
             let name = &function.name;
@@ -405,7 +409,7 @@ fn giving(function: &Function) -> String {
 /// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and
 /// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
-    let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
+    let mut text = String::from("/* Generated from mpiio/calls. */\n#include \"stub.h\"\n\n");
     let (mut names, mut stubs, mut notice, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
         let list = |one: fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
@@ -450,7 +454,7 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
 pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
     let before = 2 * mpi.iter().filter(|function| !function.is_new).count();
     let mut text =
-        String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HWIO_SLOTS_H\n#define HWIO_SLOTS_H\n\nenum {\n");
+        String::from("/* Generated from mpiio/calls. */\n#ifndef HWIO_SLOTS_H\n#define HWIO_SLOTS_H\n\nenum {\n");
     for (at, function) in libc.iter().enumerate() {
         let _ = writeln!(text, "\tHWIO_SLOT_{} = {},", function.name, before + at);
     }
@@ -475,7 +479,7 @@ struct hwio_real *hwio_real_checked(void);
 ";
 
 const REAL_HEAD: &str = "\
-/* Generated from shim/mpiio/calls. */
+/* Generated from mpiio/calls. */
 #ifndef HWIO_REAL_H
 #define HWIO_REAL_H
 

@@ -4,7 +4,9 @@ mod c_format;
 mod content;
 mod cycles;
 mod edges;
+mod floors;
 mod functions;
+mod handlers;
 mod imports;
 mod layout;
 mod text;
@@ -38,6 +40,8 @@ pub fn run(shell: &Shell) -> Result<Option<String>> {
         sources.push((path.as_str(), read(path)?));
     }
     complaints.extend(cycles::check(&sources));
+    complaints.extend(floors::check(&sources));
+    complaints.extend(handlers::check(&sources));
     for (path, source) in &sources {
         complaints.extend(content::check(path, source));
         complaints.extend(words::check(path, source));

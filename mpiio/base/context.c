@@ -1,0 +1,322 @@
+/* A fixed hash table of contexts. Contexts beyond its capacity are not transformed. */
+#include "base/context.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "real.h"
+
+#define CONTEXTS_MAX 1024
+#define PROFILE_MAX 1024
+#define PROFILE_HEAD "headwater-io-profile 1\n"
+/* More than the library's own frames, which are skipped; the larger also exceeds a language run time's frames. */
+#define DEPTH_USUAL (HWIO_CONTEXT_FRAMES + 6)
+#define DEPTH_MAX (HWIO_CONTEXT_FRAMES + 20)
+
+const void *hwio_front_address;
+
+static struct hwio_context contexts[CONTEXTS_MAX];
+static struct hwio_context *order[CONTEXTS_MAX];
+static size_t count;
+
+#define CACHED_SITES 8
+/* Prime, so that sampling does not alias with cycles of calls. */
+#define REVALIDATE_EVERY 17
+
+/* A call site that is off, as this thread reached it last, and whether other call paths lead to it, too. */
+static __thread struct call_site {
+	const void *caller, *height;
+	struct hwio_context *context;
+	enum hwio_operation_kind kind;
+	uint32_t skipped;
+	bool has_several;
+} cached_sites[CACHED_SITES];
+
+/* Contexts that an earlier run switched off. */
+static char *profile[PROFILE_MAX];
+static size_t profile_count;
+
+extern char __ehdr_start __attribute__((visibility("hidden")));
+extern char etext __attribute__((visibility("hidden")));
+
+/* Fortran's run times: their frames are attributed to the statement of the program. */
+static const char *const runtimes[] = {"libgfortran", "libifcore", "libflang", "libFortranRuntime"};
+
+static bool is_runtime(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+	for (size_t i = 0; name && i < sizeof(runtimes) / sizeof(*runtimes); i++)
+		if (strncmp(name, runtimes[i], strlen(runtimes[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Returns true if the frame isn't the program's. */
+static bool is_skipped(const void *address, bool *is_of_runtime)
+{
+	static const void *front_base;
+	Dl_info info;
+	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
+		return true;
+	if (!front_base && hwio_front_address && dladdr(hwio_front_address, &info))
+		front_base = info.dli_fbase;
+	if (!dladdr(address, &info))
+		return false;
+	bool is_here = is_runtime(info.dli_fname);
+	*is_of_runtime |= is_here;
+	return is_here || info.dli_fbase == front_base;
+}
+
+static size_t walk_stack(void **frames, bool *is_of_runtime)
+{
+	void *all[DEPTH_MAX];
+	int depth, wanted = DEPTH_USUAL;
+	size_t found_count;
+	do {
+		depth = backtrace(all, wanted);
+		found_count = 0;
+		*is_of_runtime = false;
+		for (int i = 0; i < depth && found_count < HWIO_CONTEXT_FRAMES; i++)
+			if (found_count > 0 || !is_skipped(all[i], is_of_runtime))
+				frames[found_count++] = all[i];
+	} while (found_count < HWIO_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
+	return found_count;
+}
+
+static void describe(struct hwio_context *context)
+{
+	size_t length = 0;
+	for (size_t i = 0; i < HWIO_CONTEXT_FRAMES && context->frames[i]; i++) {
+		Dl_info info;
+		const char *module = "?";
+		uintptr_t offset = (uintptr_t)context->frames[i];
+		if (dladdr(context->frames[i], &info) && info.dli_fname) {
+			const char *slash = strrchr(info.dli_fname, '/');
+			module = slash ? slash + 1 : info.dli_fname;
+			offset -= (uintptr_t)info.dli_fbase;
+		}
+		/* The C library's frame that starts the program ends the call path. */
+		if (i > 0 && strncmp(module, "libc.so", 7) == 0)
+			break;
+		int more = snprintf(context->name + length, sizeof(context->name) - length, "%s%.40s+0x%" PRIxPTR,
+			i ? " < " : "", module, offset);
+		if (more < 0 || length + (size_t)more >= sizeof(context->name))
+			break;
+		length += (size_t)more;
+	}
+}
+
+static bool is_line_of(const char *line, const struct hwio_context *context)
+{
+	char own[sizeof(context->name) + 16];
+	snprintf(own, sizeof(own), "off %d %s", context->kind, context->name);
+	return strcmp(line, own) == 0;
+}
+
+static bool is_in_profile(const struct hwio_context *context)
+{
+	for (size_t i = 0; i < profile_count; i++)
+		if (is_line_of(profile[i], context))
+			return true;
+	return false;
+}
+
+/* Returns true if this run has reached the call site of a profile's line. */
+static bool was_reached(const char *line)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_line_of(line, order[i]))
+			return true;
+	return false;
+}
+
+void hwio_context_prepare(void)
+{
+	void *frames[HWIO_CONTEXT_FRAMES];
+	bool is_of_runtime;
+	walk_stack(frames, &is_of_runtime);
+}
+
+/* Signals are blocked: a handler of the program that leaves by longjmp would leave the thread marked as within the
+ * library. */
+struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
+{
+	void *frames[HWIO_CONTEXT_FRAMES] = {0};
+	bool is_of_runtime;
+	hwio_enter();
+	hwio_step_in();
+	walk_stack(frames, &is_of_runtime);
+	hwio_step_out();
+	uintptr_t hash = (uintptr_t)kind;
+	for (size_t i = 0; i < HWIO_CONTEXT_FRAMES; i++)
+		hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
+	struct hwio_context *found = NULL;
+	for (size_t probe = 0; probe < CONTEXTS_MAX && !found; probe++) {
+		struct hwio_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];
+		if (!context->frames[0] && count < CONTEXTS_MAX - 1) {
+			context->kind = kind;
+			context->is_of_runtime = is_of_runtime;
+			memcpy(context->frames, frames, sizeof(frames));
+			if (!frames[0])
+				context->frames[0] = (void *)1;
+			describe(context);
+			context->is_off = is_in_profile(context);
+			context->why = context->is_off ? "an earlier run gained nothing there" : NULL;
+			order[count++] = context;
+			found = context;
+		} else if (context->kind == kind && memcmp(context->frames, frames, sizeof(frames)) == 0) {
+			found = context;
+		} else if (!context->frames[0]) {
+			break;
+		}
+	}
+	hwio_leave();
+	return found;
+}
+
+struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *caller)
+{
+	const void *height = __builtin_frame_address(0);
+	struct call_site *site = &cached_sites[((uintptr_t)caller >> 2 ^ (uintptr_t)kind) % CACHED_SITES];
+	bool is_it = caller && site->caller == caller && site->height == height && site->kind == kind;
+	if (is_it && !site->has_several && ++site->skipped % REVALIDATE_EVERY != 0)
+		return site->context;
+	struct hwio_context *context = hwio_context_here(kind);
+	if (is_it)
+		site->has_several = site->has_several || context != site->context;
+	else if (caller && context && context->is_off)
+		*site = (struct call_site){.caller = caller, .height = height, .context = context, .kind = kind};
+	return context;
+}
+
+void hwio_context_begin(struct hwio_context *context)
+{
+	context->operations++;
+}
+
+uint32_t hwio_context_operation(const struct hwio_context *context)
+{
+	return context ? context->operations : 0;
+}
+
+void hwio_context_touched(struct hwio_context *context, uint32_t operation)
+{
+	/* Many reads may fill one buffer: an access to it counts once. */
+	if (!context || operation <= context->charged)
+		return;
+	context->charged = context->operations;
+	if (++context->fruitless >= HWIO_FRUITLESS_MAX)
+		hwio_context_switch_off(context, "the data that it read or received was accessed at once");
+}
+
+void hwio_context_used(struct hwio_context *context)
+{
+	if (!context)
+		return;
+	context->fruitless = 0;
+	context->charged = context->operations;
+}
+
+void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
+	double seconds_saved)
+{
+	if (!context)
+		return;
+	context->pattern = pattern;
+	context->has_pattern = true;
+	context->transformed++;
+	context->bytes += bytes;
+	context->seconds_saved += seconds_saved;
+	hwio_context_used(context);
+}
+
+void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)
+{
+	if (!context)
+		return;
+	context->pattern = pattern;
+	context->has_pattern = true;
+	context->bytes += bytes;
+	if (!context->is_off)
+		context->why = why;
+}
+
+void hwio_context_switch_off(struct hwio_context *context, const char *why)
+{
+	if (!context || context->is_off)
+		return;
+	context->is_off = true;
+	context->why = why;
+}
+
+size_t hwio_context_count(void)
+{
+	return count;
+}
+
+struct hwio_context *hwio_context_at(size_t index)
+{
+	return order[index];
+}
+
+const char *hwio_pattern_name(enum hwio_pattern pattern)
+{
+	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write"};
+	return names[pattern];
+}
+
+/* Lines longer than any that this library writes are skipped, with all of their parts. */
+void hwio_context_parse(FILE *file)
+{
+	char line[sizeof(contexts->name) + 16];
+	bool is_start = true;
+	if (!fgets(line, sizeof(line), file) || strcmp(line, PROFILE_HEAD) != 0)
+		return;
+	while (profile_count < PROFILE_MAX && fgets(line, sizeof(line), file)) {
+		size_t length = strcspn(line, "\n");
+		bool is_end = line[length] == '\n';
+		line[length] = 0;
+		if (is_start && is_end && strncmp(line, "off ", 4) == 0 && (profile[profile_count] = strdup(line)))
+			profile_count++;
+		is_start = is_end;
+	}
+}
+
+void hwio_context_load(const char *path)
+{
+	struct stat status;
+	/* Opening a pipe would wait for its other end. */
+	FILE *file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+	if (file) {
+		hwio_context_parse(file);
+		fclose(file);
+	}
+}
+
+void hwio_context_save(const char *path)
+{
+	char partial[HWIO_PATH_BYTES_MAX];
+	bool is_short_enough = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
+	errno = ENAMETOOLONG;
+	FILE *file = is_short_enough ? fopen(partial, "we") : NULL;
+	if (!file) {
+		hwio_log("the profile %s can't be written: %m", partial);
+		return;
+	}
+	fputs(PROFILE_HEAD, file);
+	for (size_t i = 0; i < count; i++)
+		if (order[i]->is_off)
+			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);
+	for (size_t i = 0; i < profile_count; i++)
+		if (!was_reached(profile[i]))
+			fprintf(file, "%s\n", profile[i]);
+	bool is_whole = !ferror(file);
+	if (fclose(file) == 0 && is_whole)
+		rename(partial, path);
+}

@@ -1,0 +1,250 @@
+/* MPI_Send and its relatives. Source of the patterns: Natvig, Elster and Meyer, §III.B and §III.D. Unlike theirs, hints
+ * travel in the program's own messages, so MPI's order and matching apply. */
+#include "intercept/messages/send.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "intercept/generated-calls.h"
+#include "base/left.h"
+#include "memory/deferred.h"
+#include "mpi/model.h"
+#include "intercept/job/report.h"
+#include "intercept/requests/requests.h"
+#include "transfer/envelope.h"
+#include "transfer/offer.h"
+#include "transfer/outstanding.h"
+#include "real.h"
+
+/* The data of a hint: the program's arguments, and the file that they lead to. */
+struct sending {
+	struct hwio_comm *comm;
+	struct hwio_layout layout;
+	struct hwio_runs runs;
+	struct hwio_file *file;
+	struct hwio_context *context;
+};
+
+static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+	struct sending *sending)
+{
+	memset(sending, 0, sizeof(*sending));
+	size_t bytes = hwio_type_bytes(count, type);
+	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || bytes > HWIO_STREAM_BYTES_MAX ||
+		!hwio_records_any(HWIO_DEFERRED) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
+		!hwio_outstanding_can_add())
+		return false;
+	sending->comm = hwio_comm_of(comm);
+	if (!sending->comm || destination >= sending->comm->size)
+		return false;
+	/* A rank can't send the data to itself as well. */
+	if (destination == sending->comm->rank && hwio_mode == HWIO_VERIFY)
+		return false;
+	hwio_step_in();
+	/* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the
+	 * engine's. */
+	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
+	hwio_enter();
+	if (is_copy &&
+		!(hwio_may_be_recorded(sending->layout.low, sending->layout.high) &&
+			hwio_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
+			sending->file->path[0] && hwio_file_is_unchanged(sending->file))) {
+		hwio_layout_free(&sending->layout);
+		is_copy = false;
+	}
+	if (is_copy)
+		hwio_file_retain(sending->file);
+	hwio_leave();
+	hwio_step_out();
+	return is_copy;
+}
+
+static void end_sending(struct sending *sending)
+{
+	hwio_layout_free(&sending->layout);
+	hwio_file_release(sending->file);
+}
+
+/* Makes the hint. False: the file is about to change. */
+static bool make_hint(const struct sending *sending, int peer, struct hwio_hint *hint)
+{
+	memset(hint, 0, sizeof(*hint));
+	hwio_envelope_fill(&hint->envelope, HWIO_HINT, sending->layout.bytes);
+	hint->identity = sending->file->identity;
+	hint->runs = sending->runs;
+	hint->path_bytes = (uint32_t)strlen(sending->file->path) + 1;
+	memcpy(hint->path, sending->file->path, hint->path_bytes);
+	return hwio_outstanding_hint(hint->envelope.id, peer, sending->file, &sending->runs, sending->context);
+}
+
+typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
+
+/* Returns true if the data is sent besides the hint, without waiting: the receiver may wait for other messages of this
+ * rank first. */
+static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
+{
+	struct hwio_context *context = sending->context;
+	if (hwio_mode != HWIO_VERIFY || !context || context->verified >= HWIO_VERIFIED_MAX)
+		return false;
+	hwio_memory_in(buffer, sending->layout.high - sending->layout.low);
+	if (!hwio_offer_copy(id, &sending->layout, peer))
+		return false;
+	context->verified++;
+	return true;
+}
+
+/* Sends a hint instead. False: the original has to be called. */
+static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm, int *result)
+{
+	struct sending sending;
+	struct hwio_hint hint;
+	if (!may_hint(buffer, count, type, destination, comm, &sending))
+		return false;
+	int peer = sending.comm->world_ranks[destination];
+	double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
+	if (saved <= 0) {
+		hwio_context_observed(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
+		hwio_context_switch_off(sending.context, "a message is not slower");
+		end_sending(&sending);
+		return false;
+	}
+	if (!make_hint(&sending, peer, &hint)) {
+		end_sending(&sending);
+		return false;
+	}
+	hint.is_verified = is_verified(&sending, hint.envelope.id, buffer, peer);
+	hwio_step_in();
+	*result = call(&hint, (int)hwio_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
+	hwio_step_out();
+	hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
+	end_sending(&sending);
+	hwio_outstanding_poll();
+	return true;
+}
+
+void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (hwio_is_busy && hwio_depth == 0) {
+		hwio_sends();
+		hwio_uses(buffer, count, type);
+	}
+}
+
+/* Answers meanwhile the ranks that wait for this one. */
+static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm)
+{
+	MPI_Request request;
+	int result = (call == hwio_real.MPI_Ssend ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(buffer, (int)count,
+		type, destination, tag, comm, &request);
+	return result == MPI_SUCCESS ? hwio_outstanding_answer_until(&request) : result;
+}
+
+static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+	MPI_Comm comm)
+{
+	int result;
+	if (hwio_depth == 0 && hwio_mode != HWIO_OFF) {
+		if (hwio_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
+			return result;
+		if (hwio_left_is_near(&hwio_left_reads, buffer))
+			hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+		hwio_before_send(buffer, count, type);
+		if (hwio_mode == HWIO_OBSERVE)
+			hwio_observe_send(buffer, count, type);
+		else if (hwio_offer_instead(call == hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm,
+				 &result))
+			return result;
+	}
+	return HWIO_INSIDE(hwio_depth == 1 && hwio_outstanding_any()
+			? send_and_answer(call, buffer, count, type, destination, tag, comm)
+			: call(buffer, (int)count, type, destination, tag, comm));
+}
+
+/* A function of its own, so that a message that passes is a jump to MPI. */
+__attribute__((noinline)) static int send_short_or_not(send_call call, const void *buffer, int count, MPI_Datatype type,
+	int destination, int tag, MPI_Comm comm)
+{
+	if (hwio_is_short(count, type)) {
+		hwio_cache_short_type(type);
+		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm));
+	}
+	return send_or_not(call, buffer, count, type, destination, tag, comm);
+}
+
+int hwio_MPI_Send(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	if (hwio_passes(count, type))
+		return ((send_call)hwio_quick.send)(buffer, count, type, destination, tag, comm);
+	return send_short_or_not(hwio_real.MPI_Send, buffer, count, type, destination, tag, comm);
+}
+
+int hwio_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	return send_short_or_not(hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
+}
+
+typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+
+static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
+	MPI_Comm comm, MPI_Request *request)
+{
+	if (hwio_is_short(count, type)) {
+		hwio_cache_short_type(type);
+		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
+	}
+	struct sending sending;
+	if (hwio_is_busy && hwio_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
+		/* The hint's memory lives as long as the request. */
+		double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
+		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
+		if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
+			free(hint);
+			hint = NULL;
+		}
+		if (hint) {
+			int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag,
+				comm, request));
+			if (result == MPI_SUCCESS)
+				hwio_requests_own(*request, hint);
+			hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
+			end_sending(&sending);
+			return result;
+		}
+		end_sending(&sending);
+	}
+	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && hwio_left_is_near(&hwio_left_reads, buffer))
+		hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+	if (hwio_is_busy && hwio_depth == 0) {
+		hwio_outstanding_poll();
+		hwio_uses(buffer, count, type);
+	}
+	int result;
+	struct hwio_transfer *offered = NULL;
+	if (hwio_mode == HWIO_OBSERVE)
+		hwio_observe_send(buffer, count, type);
+	else if (hwio_mode != HWIO_OFF && hwio_depth == 0)
+		offered = hwio_offer_start(call == hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm,
+			request, &result);
+	if (offered) {
+		hwio_requests_offered(*request, offered);
+		return result;
+	}
+	return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
+}
+
+int hwio_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	if (hwio_passes(count, type))
+		return ((isend_call)hwio_quick.isend)(buffer, count, type, destination, tag, comm, request);
+	return start_send(hwio_real.MPI_Isend, buffer, count, type, destination, tag, comm, request);
+}
+
+int hwio_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	return start_send(hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm, request);
+}

@@ -1,0 +1,48 @@
+/* Records which memory is a copy of which part of a file, or would be if the program's read had been carried out.
+ *
+ * A record is DEFERRED while its pages, which are whole, are protected and empty; PEEKED when the bytes are in memory,
+ * where the program may have changed them; OBSERVED when the read was only recorded. Records don't overlap, and are in
+ * the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A. */
+#ifndef HWIO_RECORDS_H
+#define HWIO_RECORDS_H
+
+#include "base/engine.h"
+#include "memory/file.h"
+
+struct hwio_context;
+
+enum hwio_state { HWIO_DEFERRED, HWIO_PEEKED, HWIO_OBSERVED };
+
+struct hwio_record {
+	uintptr_t low, high;
+	enum hwio_state state;
+	struct hwio_file *file;
+	off_t offset;
+	struct hwio_context *context;
+	/* Number of the context's operation that made it. */
+	uint32_t operation;
+};
+
+#define HWIO_RECORDS_MAX 65536
+
+/* Bounds of all records; nothing is recorded outside. */
+extern uintptr_t hwio_records_low, hwio_records_high;
+
+static inline bool hwio_may_be_recorded(uintptr_t low, uintptr_t high)
+{
+	return low < hwio_records_high && high > hwio_records_low;
+}
+
+size_t hwio_record_count(void);
+/* Makes hwio_is_busy agree with the records, after changes. */
+void hwio_records_note(void);
+/* Returns the index of the first record that ends above the address, or the count. */
+size_t hwio_record_find(uintptr_t address);
+struct hwio_record *hwio_record_at(size_t index);
+/* Adds a record where there is none; joins it with neighbours that it continues. False: the table is full. */
+bool hwio_record_add(const struct hwio_record *record);
+/* Removes the records of the range; the caller settles the pages. */
+void hwio_record_cut(uintptr_t low, uintptr_t high);
+bool hwio_records_any(enum hwio_state state);
+
+#endif

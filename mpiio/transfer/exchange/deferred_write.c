@@ -1,0 +1,282 @@
+/* Defers contiguous writes of one file at a time. */
+#include "transfer/exchange/deferred_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "memory/available.h"
+#include "base/waits.h"
+#include "mpi/model.h"
+#include "transfer/incoming.h"
+#include "real.h"
+
+/* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
+#define OWN_BYTES_MAX (512UL << 20)
+#define AVAILABLE_PART 4
+
+static struct deferred {
+	struct hwio_plan plan;
+	/* For each share from the second one on: the number of its offer, and its data if that was sent instead. */
+	uint64_t ids[HWIO_SHARES_MAX];
+	char *late[HWIO_SHARES_MAX];
+	/* This rank's data, in the order of its runs. */
+	char *own;
+	size_t own_bytes, own_bytes_max;
+	int descriptor;
+	struct hwio_identity identity;
+	char path[HWIO_PATH_BYTES_MAX];
+	double touched, end;
+} deferred;
+
+bool hwio_deferred_write_any(void)
+{
+	return deferred.plan.count > 0;
+}
+
+bool hwio_deferred_write_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+{
+	return hwio_deferred_write_any() && deferred.identity.device == device && deferred.identity.inode == inode &&
+		deferred.plan.low < high && deferred.plan.high > low;
+}
+
+static bool append_runs(struct hwio_runs *to, const struct hwio_runs *runs)
+{
+	for (uint32_t i = 0; i < runs->count; i++)
+		for (uint64_t piece = 0; piece < runs->run[i].count; piece++)
+			if (!hwio_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride,
+				    runs->run[i].bytes))
+				return false;
+	return true;
+}
+
+/* Returns true if the write continues the deferred ones, with other senders, soon enough. */
+static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
+	struct hwio_runs *own)
+{
+	if (!hwio_identity_agrees(&deferred.identity, target->identity, true) || plan->low != deferred.plan.high ||
+		deferred.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
+		deferred.own_bytes + own_bytes > deferred.own_bytes_max || hwio_seconds() > deferred.end)
+		return false;
+	for (uint32_t i = 1; i < deferred.plan.count; i++)
+		for (uint32_t k = 1; k < plan->count; k++)
+			if (deferred.plan.shares[i].world_rank == plan->shares[k].world_rank)
+				return false;
+	*own = deferred.plan.shares[0].runs;
+	return append_runs(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
+}
+
+/* Begins a deferred write. False: no write can be deferred now. */
+static bool begin_deferred_write(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
+{
+	hwio_step_in();
+	uint64_t available = hwio_available_bytes() / AVAILABLE_PART;
+	deferred.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	deferred.descriptor = deferred.own == MAP_FAILED || own_bytes > available
+		? -1
+		: fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
+	if (deferred.own != MAP_FAILED && deferred.descriptor < 0)
+		hwio_libc.munmap(deferred.own, OWN_BYTES_MAX);
+	hwio_step_out();
+	deferred.own_bytes_max = available < OWN_BYTES_MAX ? available : OWN_BYTES_MAX;
+	if (deferred.descriptor < 0)
+		return false;
+	deferred.own_bytes = 0;
+	deferred.identity = *target->identity;
+	strcpy(deferred.path, target->path);
+	deferred.plan.low = deferred.plan.high = plan->low;
+	deferred.plan.shares[0] = plan->shares[0];
+	deferred.plan.count = 1;
+	deferred.end = HWIO_WAIT_UNBOUNDED_S;
+	return true;
+}
+
+bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio_layout *own)
+{
+	struct hwio_plan plan;
+	struct hwio_runs all;
+	if (own->bytes > OWN_BYTES_MAX || !hwio_plan_make(target, own, &plan))
+		return false;
+	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &all);
+	if (hwio_deferred_write_any() && !does_go_on)
+		hwio_incoming_wait();
+	/* From here on no write fails for lack of space. */
+	if (fallocate(target->descriptor, 0, target->offset, (off_t)(target->high - target->low)) != 0)
+		return false;
+	if (!does_go_on && !begin_deferred_write(target, &plan, own->bytes))
+		return false;
+	if (does_go_on)
+		deferred.plan.shares[0].runs = all;
+	hwio_layout_copy(own, 0, deferred.own + deferred.own_bytes, own->bytes, false);
+	deferred.own_bytes += own->bytes;
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next) {
+		if (!hwio_target_has(target, &one->layout))
+			continue;
+		for (uint32_t i = 1; i < plan.count; i++)
+			if (plan.shares[i].world_rank == one->world_rank)
+				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
+		deferred.ids[deferred.plan.count++] = one->id;
+		hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+		double end = hwio_seconds() + HWIO_WAIT_DEFERRED_PART * hwio_model_timeout_s(one->layout.bytes);
+		deferred.end = end < deferred.end ? end : deferred.end;
+	}
+	deferred.plan.high = plan.high;
+	deferred.touched = hwio_seconds();
+	return true;
+}
+
+static struct hwio_layout layout_of(char *memory, size_t bytes, struct hwio_block *block)
+{
+	*block = (struct hwio_block){0, bytes};
+	return (struct hwio_layout){.buffer = memory, .bytes = bytes, .count = bytes > 0, .blocks = block};
+}
+
+static char *receive(const struct deferred *from, uint32_t share)
+{
+	size_t bytes = hwio_runs_bytes(&from->plan.shares[share].runs);
+	struct hwio_block block;
+	struct hwio_layout data = layout_of(malloc(bytes), bytes, &block);
+	if (!data.buffer)
+		abort();
+	hwio_stream_receive(&data, bytes, from->plan.shares[share].world_rank,
+		HWIO_TAG_OF(HWIO_TAG_DATA, from->ids[share]));
+	return data.buffer;
+}
+
+static struct hwio_reply reply_of(const struct deferred *from, uint32_t share)
+{
+	return hwio_incoming_reply(from->ids[share], from->plan.shares[share].world_rank);
+}
+
+static void notify_rank(const struct deferred *from, uint32_t share, const void *message, size_t bytes)
+{
+	hwio_real.MPI_Send(message, (int)bytes, MPI_BYTE, from->plan.shares[share].world_rank,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
+}
+
+/* Invites all ranks. Ranks that aren't ready send their data; the plan has the others. */
+static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
+{
+	struct hwio_verdict verdict = {.kind = HWIO_VERDICT_EXCHANGE, .identity = from->identity};
+	verdict.path_bytes = (uint32_t)strlen(from->path) + 1;
+	memcpy(verdict.path, from->path, verdict.path_bytes);
+	for (uint32_t i = 1; i < from->plan.count; i++) {
+		verdict.id = from->ids[i];
+		notify_rank(from, i, &verdict, offsetof(struct hwio_verdict, path) + verdict.path_bytes);
+	}
+	*plan = from->plan;
+	plan->count = 1;
+	for (uint32_t i = 1; i < from->plan.count; i++) {
+		if (reply_of(from, i).kind == HWIO_REPLY_READY)
+			plan->shares[plan->count++] = from->plan.shares[i];
+		else
+			from->late[i] = receive(from, i);
+	}
+}
+
+/* Writes data that this rank has. Returns 0 or an error number. */
+static int write_here(const struct deferred *from, const struct hwio_runs *runs, char *memory)
+{
+	struct hwio_block block;
+	struct hwio_layout data = layout_of(memory, hwio_runs_bytes(runs), &block);
+	errno = 0;
+	if (data.bytes == 0 || hwio_runs_transfer(from->descriptor, runs, &data, true))
+		return 0;
+	return errno ? errno : EIO;
+}
+
+static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_t number, char *space)
+{
+	struct hwio_block block;
+	struct hwio_layout own = layout_of(from->own, from->own_bytes, &block);
+	int error = hwio_exchange(plan, number, &own, from->descriptor, space);
+	for (uint32_t i = 1; i < from->plan.count; i++)
+		if (!from->late[i] && reply_of(from, i).kind != HWIO_REPLY_DONE)
+			error = error ? error : EIO;
+	return error;
+}
+
+/* Ends the exchange: releases the other ranks, or receives their data after a failure. */
+static void end_deferred_exchange(struct deferred *from, bool is_done)
+{
+	for (uint32_t i = 1; i < from->plan.count; i++) {
+		if (from->late[i])
+			continue;
+		struct hwio_verdict verdict = {
+			.id = from->ids[i], .kind = is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND};
+		notify_rank(from, i, &verdict, offsetof(struct hwio_verdict, path));
+		if (!is_done)
+			from->late[i] = receive(from, i);
+	}
+}
+
+static int carry_out_exchange(struct deferred *from)
+{
+	struct hwio_plan plan;
+	int error = 0;
+	/* Releases this rank's own offers first, since other ranks may wait for them. */
+	hwio_offer_release();
+	char *space = hwio_exchange_space();
+	ask_ranks(from, &plan);
+	uint32_t number = hwio_plan_sort(&plan);
+	bool is_done = space && plan.count > 1 && hwio_plan_is_good(&plan, from->own_bytes, &number);
+	if (!is_done)
+		plan.count = 0;
+	for (uint32_t i = 1; i < from->plan.count; i++)
+		if (!from->late[i])
+			notify_rank(from, i, &plan, sizeof(plan));
+	if (is_done) {
+		is_done = exchange(from, &plan, number, space) == 0;
+		end_deferred_exchange(from, is_done);
+	}
+	if (!is_done)
+		error = write_here(from, &from->plan.shares[0].runs, from->own);
+	for (uint32_t i = 1; i < from->plan.count; i++) {
+		if (!from->late[i] && plan.count == 0)
+			from->late[i] = receive(from, i);
+		if (from->late[i])
+			error = error ? error : write_here(from, &from->plan.shares[i].runs, from->late[i]);
+		free(from->late[i]);
+		from->late[i] = NULL;
+	}
+	hwio_exchange_free(space);
+	return error;
+}
+
+int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
+{
+	static struct deferred now;
+	struct stat status;
+	if (!hwio_deferred_write_any())
+		return 0;
+	now = deferred;
+	deferred.plan.count = 0;
+	*device = now.identity.device;
+	*inode = now.identity.inode;
+	int error = carry_out_exchange(&now);
+	hwio_file_forget(now.descriptor);
+	if (fstat(now.descriptor, &status) == 0)
+		hwio_file_refresh(&status);
+	hwio_libc.close(now.descriptor);
+	hwio_libc.munmap(now.own, OWN_BYTES_MAX);
+	return error;
+}
+
+/* Returns true if there is time for the exchange. An offer that has arrived since then would time out meanwhile; it
+ * belongs to the next write. */
+static bool is_idle(double now, bool (*has_arrived)(void))
+{
+	double part = HWIO_WAIT_IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);
+	return now > deferred.touched + (part > HWIO_WAIT_IDLE_S ? part : HWIO_WAIT_IDLE_S) && !hwio_incoming_any() &&
+		!has_arrived();
+}
+
+void hwio_deferred_write_poll(bool (*has_arrived)(void))
+{
+	double now = hwio_seconds();
+	if (hwio_deferred_write_any() && (is_idle(now, has_arrived) || now > deferred.end))
+		hwio_incoming_wait();
+}

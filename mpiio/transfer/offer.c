@@ -1,0 +1,343 @@
+/* The sender's side of offers. */
+#include "transfer/offer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "transfer/exchange/exchange.h"
+#include "memory/deferred.h"
+#include "memory/memory_map.h"
+#include "base/waits.h"
+#include "mpi/model.h"
+#include "mpi/mounts.h"
+#include "transfer/envelope.h"
+#include "transfer/outstanding.h"
+#include "real.h"
+
+/* Offers of which a copy is being sent, or whose verdict is still to arrive, after the program's call has returned. */
+static struct hwio_transfer *late_list;
+
+void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
+{
+	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
+	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
+}
+
+static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
+{
+	*error = EIO;
+	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
+		!hwio_runs_are_sound(&verdict->runs, layout->bytes))
+		return false;
+	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
+	*error = errno;
+	if (!file)
+		return false;
+	bool is_good = hwio_runs_transfer(file->descriptor, &verdict->runs, layout, true);
+	*error = is_good ? hwio_mounts_publish(file->descriptor) : errno;
+	hwio_file_release(file);
+	return is_good && *error == 0;
+}
+
+static void carry_out_verdict(struct hwio_transfer *one)
+{
+	const struct hwio_verdict *verdict = &one->verdict;
+	const struct hwio_layout *layout = &one->layout;
+	struct hwio_context *context = one->context;
+	int world_rank = one->world_rank;
+	int error = 0;
+	int data_tag = HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id);
+	switch (verdict->kind) {
+	case HWIO_VERDICT_WRITE:
+		if (write_there(verdict, layout, &error)) {
+			hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+			if (verdict->is_sent_too)
+				hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+			hwio_context_used(context);
+			break;
+		}
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
+		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+		break;
+	case HWIO_VERDICT_EXCHANGE:
+		if (hwio_exchange_join(verdict, layout, world_rank))
+			hwio_context_used(context);
+		break;
+	case HWIO_VERDICT_DROP:
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		break;
+	default:
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+		hwio_context_touched(context, hwio_context_operation(context));
+	}
+}
+
+static void free_sent(bool is_last)
+{
+	for (struct hwio_transfer *one = late_list, *next; one; one = next) {
+		int has_verdict = 0;
+		next = one->next;
+		bool is_sent = hwio_copy_is_sent(&one->copy);
+		hwio_real.MPI_Test(&one->verdict_request, &has_verdict, MPI_STATUS_IGNORE);
+		if (is_sent && has_verdict) {
+			hwio_transfer_unlink(&late_list, one);
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+			free(one);
+		} else if (is_last) {
+			hwio_pause();
+		}
+	}
+}
+
+void hwio_offer_finish(void)
+{
+	double end = hwio_seconds() + HWIO_WAIT_FINISH_S;
+	hwio_step_in();
+	while (late_list && hwio_seconds() < end)
+		free_sent(true);
+	hwio_step_out();
+}
+
+/* Sends a copy; a verdict's request stays posted. False: there is no memory for a copy. */
+static bool send_copy(struct hwio_transfer *one)
+{
+	char *data = malloc(one->layout.bytes);
+	if (!data)
+		return false;
+	hwio_layout_copy(&one->layout, 0, data, one->layout.bytes, false);
+	hwio_copy_send(&one->copy, data, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	hwio_transfer_note(one, HWIO_TRANSFER_EXPIRES);
+	return true;
+}
+
+bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank)
+{
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, NULL, 0);
+	if (!one)
+		return false;
+	one->layout = *layout;
+	one->verdict_request = MPI_REQUEST_NULL;
+	hwio_step_in();
+	free_sent(false);
+	bool is_sent = send_copy(one);
+	hwio_step_out();
+	if (is_sent)
+		hwio_transfer_link(&late_list, one);
+	else
+		free(one);
+	return is_sent;
+}
+
+/* The sender's timeout. False: there is no memory for a copy. */
+static bool expire(struct hwio_transfer *one)
+{
+	if (!send_copy(one))
+		return false;
+	hwio_offer_reply(one->id, one->world_rank, HWIO_REPLY_LATE, 0);
+	hwio_context_touched(one->context, hwio_context_operation(one->context));
+	return true;
+}
+
+static void await_verdict(struct hwio_transfer *one)
+{
+	hwio_real.MPI_Irecv(&one->verdict, sizeof(one->verdict), MPI_BYTE, one->world_rank,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control, &one->verdict_request);
+	one->end = hwio_seconds() + hwio_model_timeout_s(one->layout.bytes);
+}
+
+/* Returns true while a long message is not received: until then MPI's send would wait, too. */
+static bool is_unreceived(struct hwio_transfer *one)
+{
+	int is_received = 0;
+	if (!one->is_unreceived)
+		return false;
+	if (hwio_real.MPI_Request_get_status(one->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+		!is_received)
+		return true;
+	one->is_unreceived = false;
+	one->end = hwio_seconds() + hwio_model_timeout_s(one->layout.bytes);
+	return false;
+}
+
+/* Carries the verdict out if it has arrived, or sends a copy after the timeout. With `waits`, until either has happened:
+ * without memory for a copy, until the verdict arrives, as the original call might. */
+static void advance(struct hwio_transfer *one, bool waits)
+{
+	while (one->state == HWIO_TRANSFER_OFFERED) {
+		int has_verdict = 0;
+		hwio_real.MPI_Test(&one->verdict_request, &has_verdict, MPI_STATUS_IGNORE);
+		if (has_verdict) {
+			/* Noted before an exchange, which checks all offers. */
+			hwio_transfer_note(one, HWIO_TRANSFER_NOTIFIES);
+			carry_out_verdict(one);
+			hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
+		} else if (!is_unreceived(one) && hwio_seconds() > one->end) {
+			expire(one);
+		}
+		if (one->state != HWIO_TRANSFER_OFFERED || !waits)
+			break;
+		hwio_pause();
+	}
+}
+
+/* The program doesn't need the transfer any more; what is late needs its copy and its verdict. */
+static void release(struct hwio_transfer *one)
+{
+	free(one->offer);
+	one->offer = NULL;
+	if (one->state == HWIO_TRANSFER_LATE)
+		hwio_transfer_link(&late_list, one);
+	else
+		free(one);
+}
+
+void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context)
+{
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, context, 0);
+	if (!one)
+		abort();
+	one->layout = *layout;
+	await_verdict(one);
+	advance(one, true);
+	release(one);
+	if (late_list)
+		free_sent(false);
+}
+
+/* Returns the offer of a send, or NULL if the original has to be called. */
+static struct hwio_transfer *make_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	MPI_Comm comm)
+{
+	size_t bytes = hwio_type_bytes(count, type);
+	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN ||
+		bytes > HWIO_STREAM_BYTES_MAX || destination < 0 || hwio_is_threaded() || buffer == MPI_BOTTOM)
+		return NULL;
+	struct hwio_context *context = hwio_context_here(HWIO_OP_SEND);
+	struct hwio_comm *known = hwio_context_is_off(context) ? NULL : hwio_comm_of(comm);
+	if (!known || destination >= known->size || destination == known->rank || hwio_model_receive_gain(bytes) <= 0)
+		return NULL;
+	struct hwio_layout layout;
+	hwio_step_in();
+	bool is_known = hwio_layout_make(&layout, buffer, count, type);
+	hwio_step_out();
+	struct hwio_offer *offer = is_known ? calloc(1, hwio_offer_bytes()) : NULL;
+	struct hwio_transfer *one = offer
+		? hwio_transfer_make(HWIO_TRANSFER_OFFERED, 0, known->world_ranks[destination], context, 0)
+		: NULL;
+	if (!one) {
+		free(offer);
+		if (is_known)
+			hwio_layout_free(&layout);
+		return NULL;
+	}
+	hwio_context_begin(context);
+	hwio_envelope_fill(&offer->envelope, HWIO_OFFER, bytes);
+	hwio_edges_copy(&layout, offer->edges);
+	one->id = offer->envelope.id;
+	one->layout = layout;
+	if (layout.blocks == &layout.single)
+		one->layout.blocks = &one->layout.single;
+	one->offer = offer;
+	return one;
+}
+
+static int send_offer(struct hwio_transfer *one, bool is_synchronous, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	one->is_unreceived = one->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
+	return (is_synchronous || one->is_unreceived ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(one->offer,
+		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, request);
+}
+
+bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm, int *result)
+{
+	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	MPI_Request request;
+	if (!one)
+		return false;
+	hwio_step_in();
+	*result = send_offer(one, is_synchronous, destination, tag, comm, &request);
+	/* Meanwhile it answers ranks that wait for this one. */
+	if (*result == MPI_SUCCESS)
+		*result = hwio_outstanding_answer_until(&request);
+	one->is_unreceived = false;
+	if (*result == MPI_SUCCESS) {
+		await_verdict(one);
+		advance(one, true);
+	}
+	hwio_layout_free(&one->layout);
+	release(one);
+	if (late_list)
+		free_sent(false);
+	hwio_step_out();
+	return true;
+}
+
+/* Offers whose call has returned: MPI_Isend's, until their requests complete. */
+static struct hwio_transfer *offered_list;
+
+bool hwio_offer_any(void)
+{
+	return offered_list != NULL;
+}
+
+struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+{
+	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	if (one && one->layout.count != 1) {
+		hwio_layout_free(&one->layout);
+		release(one);
+		one = NULL;
+	}
+	if (!one)
+		return NULL;
+	hwio_step_in();
+	*result = send_offer(one, is_synchronous, destination, tag, comm, request);
+	await_verdict(one);
+	hwio_step_out();
+	one->request = *request;
+	hwio_transfer_link(&offered_list, one);
+	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
+	return one;
+}
+
+bool hwio_offer_progress(struct hwio_transfer *one, bool is_last)
+{
+	/* The program's request no longer exists. */
+	if (is_last && one->state == HWIO_TRANSFER_OFFERED)
+		one->is_unreceived = false;
+	hwio_step_in();
+	advance(one, is_last);
+	hwio_step_out();
+	return one->state != HWIO_TRANSFER_OFFERED;
+}
+
+void hwio_offer_progress_all(void)
+{
+	for (struct hwio_transfer *one = offered_list; one; one = one->next)
+		hwio_offer_progress(one, false);
+}
+
+void hwio_offer_free(struct hwio_transfer *one)
+{
+	hwio_transfer_unlink(&offered_list, one);
+	release(one);
+	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
+}
+
+void hwio_offer_release(void)
+{
+	hwio_step_in();
+	for (struct hwio_transfer *one = offered_list; one; one = one->next) {
+		advance(one, false);
+		if (one->state == HWIO_TRANSFER_OFFERED)
+			expire(one);
+	}
+	hwio_step_out();
+}

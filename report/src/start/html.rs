@@ -3,6 +3,7 @@
 use headwater_figures::text::{bytes, grouped, nanoseconds};
 
 use super::schema::{SearchKind, Start};
+use super::text::predicted;
 use crate::page::{Cell, Column, Page, Section, Table, Timeline};
 
 impl Start {
@@ -192,8 +193,8 @@ impl Start {
         for gain in &self.gain {
             section = section.fact(
                 format!("{} nodes, with Headwater", grouped(gain.nodes.into())),
-                format!("{:.1} s", gain.with_seconds),
-                format!("{:.1} s without", gain.without_seconds),
+                predicted(gain.with_seconds),
+                format!("{} without", predicted(gain.without_seconds)),
             );
         }
         Some(section)

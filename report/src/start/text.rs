@@ -131,11 +131,7 @@ impl Start {
         let (Some(options), false) = (&self.gain_options, self.gain.is_empty()) else { return String::new() };
         let mut rows = vec![["NODES", "WITHOUT", "WITH HEADWATER"].map(String::from).into()];
         for gain in &self.gain {
-            rows.push(vec![
-                grouped(gain.nodes.into()),
-                format!("{:.1} s", gain.without_seconds),
-                format!("{:.1} s", gain.with_seconds),
-            ]);
+            rows.push(vec![grouped(gain.nodes.into()), predicted(gain.without_seconds), predicted(gain.with_seconds)]);
         }
         format!("\nPredicted: {}\n{}", options.described(), columns(&rows, 0))
     }
@@ -157,6 +153,11 @@ impl super::GainOptions {
             if self.processes_per_node == 1 { "" } else { "es" }
         )
     }
+}
+
+/// Returns a predicted time.
+pub(super) fn predicted(seconds: f64) -> String {
+    nanoseconds((seconds * 1e9) as u64)
 }
 
 fn table(heading: &[&str], left: usize, rows: impl Iterator<Item = Vec<String>>) -> String {

@@ -235,7 +235,7 @@ impl RunOptions {
     /// variables and files, and a running session's variables don't count for a new one.
     ///
     /// # Errors
-    /// Several push policies are on the command line.
+    /// There are several push policies on the command line, or in variables.
     pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) -> Result<()> {
         if let Some(summary) = last_typed(matches, &SUMMARIES) {
             (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
@@ -257,13 +257,16 @@ impl ServiceOptions {
     /// Resolves these options; `is_inherited`: the variables that name nodes don't count.
     ///
     /// # Errors
-    /// Several push policies are on the command line.
+    /// There are several push policies on the command line, or in variables.
     pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) -> Result<()> {
         let typed: Vec<String> = typed(matches, &POLICIES).map(|policy| format!("--{policy}")).collect();
         ensure!(typed.len() < 2, "{} exclude each other: write one of them", typed.join(" and "));
         if let Some(policy) = last_typed(matches, &POLICIES) {
             (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
         }
+        let chosen = POLICIES.iter().zip([self.push, self.pull, self.adaptive]).filter(|(_, is_chosen)| *is_chosen);
+        let chosen: Vec<String> = chosen.map(|(policy, _)| format!("HEADWATER_{}", policy.to_uppercase())).collect();
+        ensure!(chosen.len() < 2, "{} exclude each other: unset one of them", chosen.join(" and "));
         self.shape.settle(matches, is_inherited);
         Ok(())
     }

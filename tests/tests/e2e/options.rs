@@ -252,3 +252,12 @@ fn a_library_that_can_not_be_loaded_is_left_out() {
     let doctor = Program::new(installed("bin/headwater")).arg("doctor").run();
     assert!(doctor.stdout.contains("can't load"), "{doctor:?}");
 }
+
+#[test]
+fn policies_of_variables_exclude_each_other() {
+    let run = Program::new(headwater_binary()).args(["run", "--via", "off", "--", "true"]);
+    let output = run.clone().env("HEADWATER_PUSH", "1").env("HEADWATER_PULL", "1").run();
+    let expected = "headwater: HEADWATER_PUSH and HEADWATER_PULL exclude each other: unset one of them\n";
+    assert_eq!((output.status, &*output.stderr), (125, expected), "{output:?}");
+    assert_eq!(run.env("HEADWATER_PUSH", "1").env("HEADWATER_PULL", "0").run().status, 0);
+}

@@ -73,11 +73,13 @@ void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype ty
 /* Broadcasts from rank 0. */
 void hwio_together_broadcast(void *memory, int bytes);
 void hwio_together_wait(void);
-/* A stream is sent in pieces of at least this size, and in at most so many. */
-#define HWIO_PIECE_BYTES_MIN (4UL << 20)
+/* A stream is sent in so many pieces at most, of these sizes; one that is longer in more pieces of the largest size,
+ * which MPI can count. */
 #define HWIO_PIECES_MAX 64
-/* The longest stream, whose pieces MPI can count. */
-#define HWIO_STREAM_BYTES_MAX (HWIO_PIECES_MAX * (1UL << 30))
+#define HWIO_PIECE_BYTES_MIN (4UL << 20)
+#define HWIO_PIECE_BYTES_MAX (1UL << 30)
+/* The longest message of which a copy can be sent. */
+#define HWIO_STREAM_BYTES_MAX (HWIO_PIECES_MAX * HWIO_PIECE_BYTES_MAX)
 /* Send and receive a stream of bytes, from or into a layout; without a layout (NULL) the data is discarded. */
 bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);

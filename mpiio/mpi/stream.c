@@ -58,7 +58,9 @@ void hwio_together_wait(void)
 /* Both sides compute it. */
 static size_t piece_bytes(size_t bytes)
 {
-	size_t least = (bytes + HWIO_PIECES_MAX - 1) / HWIO_PIECES_MAX;
+	size_t least = bytes / HWIO_PIECES_MAX + (bytes % HWIO_PIECES_MAX != 0);
+	if (least > HWIO_PIECE_BYTES_MAX)
+		return HWIO_PIECE_BYTES_MAX;
 	return least > HWIO_PIECE_BYTES_MIN ? least : HWIO_PIECE_BYTES_MIN;
 }
 

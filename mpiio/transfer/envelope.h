@@ -110,7 +110,8 @@ static inline bool hwio_is_envelope(const void *message, size_t bytes)
 	const struct hwio_envelope *envelope = message;
 	return bytes >= offsetof(struct hwio_hint, path) &&
 		memcmp(envelope->cookie, hwio_cookie, HWIO_COOKIE_BYTES) == 0 && envelope->sender >= 0 &&
-		envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX && bytes == hwio_message_bytes(message);
+		envelope->sender < hwio_ranks && envelope->bytes <= HWIO_STREAM_BYTES_MAX &&
+		bytes == hwio_message_bytes(message);
 }
 
 /* Returns true if a hint is valid; otherwise the receiver requests the data. */

@@ -102,10 +102,10 @@ void hwio_offer_finish(void)
 	hwio_step_out();
 }
 
-/* Sends a copy; a verdict's request stays posted. False: there is no memory for a copy. */
+/* Sends a copy; a verdict's request stays posted. False: there is no memory for a copy, or it would be too long. */
 static bool send_copy(struct hwio_transfer *one)
 {
-	char *data = malloc(one->layout.bytes);
+	char *data = one->layout.bytes <= HWIO_STREAM_BYTES_MAX ? malloc(one->layout.bytes) : NULL;
 	if (!data)
 		return false;
 	hwio_layout_copy(&one->layout, 0, data, one->layout.bytes, false);

@@ -18,8 +18,8 @@ const SYSTEMD: &str = "/lib/systemd/systemd";
 const NO_OVERLAY: i32 = 77;
 const UNITS: [&str; 3] = ["headwater-serve", "headwater-join", "headwater-metrics"];
 
-/// Opens a file again and again.
-const STORM: &str = "import os\nwhile True: os.close(os.open('file', os.O_RDONLY))";
+/// Opens files again and again: several, since the kernel reports a process's opens of one as one.
+const STORM: &str = "import os\nwhile True:\n  for n in range(100): os.close(os.open(f'm{n}', os.O_RDONLY))";
 
 const SCRAPE: &str =
     r#"bash -c 'exec 3<>/dev/tcp/localhost/7448; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'"#;
@@ -211,6 +211,9 @@ fn systemd_starts_and_restarts_the_units() {
 fn the_guard_shows_the_export_where_a_job_hammers() {
     needs_root!();
     let Some(site) = site("guarded") else { return };
+    for number in 0..100 {
+        site.source.file(&format!("m{number}"), "", 0o644);
+    }
     let Some(reader) = Machine::boot(&site, 1) else { return };
     // The second node has the shared file system itself.
     let Some(node) = Machine::boot(&site, 2) else { return };

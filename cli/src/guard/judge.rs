@@ -29,7 +29,7 @@ const END_PART: f64 = 0.5;
 pub struct Sample {
     /// The file system.
     pub mounted: Arc<Mounted>,
-    /// How long opens were reported.
+    /// The time that the opens are of: how long they were reported, or were to be if a burst has ended the sample.
     pub time: Duration,
     /// Opens of known processes, with their PIDs.
     pub opens: Vec<(i32, Arc<Process>, u64)>,

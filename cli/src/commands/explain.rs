@@ -108,11 +108,8 @@ fn serve(mut options: ExplainOptions) -> Result<(ExplainOptions, Traced)> {
     };
     let ran = run::run_here(&run, run::progress(&run));
     (options.service, options.program) = (run.service, run.program);
-    let text = fs::read(&file).unwrap_or_default();
-    // It is absent if the program's calls could not be traced.
-    let _ = fs::remove_file(&file);
+    let text = TraceOptions::take(&file);
     let ran = ran?;
-    let text = String::from_utf8_lossy(&text);
     let notes = text.lines().filter_map(|line| line.strip_prefix(missing::LINE)).map(str::to_owned).collect();
     let events = text.lines().filter_map(Event::parse).collect();
     let mut traced = Traced::new(&options.program, ran.status, events, notes);

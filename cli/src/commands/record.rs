@@ -24,9 +24,7 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     let events = TraceOptions::temporary_file();
     options.run.trace.events = Some(events.clone());
     let ran = run::run_here(&options.run, run::progress(&options.run));
-    let traced = fs::read_to_string(&events).unwrap_or_default();
-    // It is absent if the program's calls could not be traced.
-    let _ = fs::remove_file(&events);
+    let traced = TraceOptions::take(&events);
     let Ran { status, recorded, .. } = ran?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(

@@ -1,10 +1,15 @@
 //! Hidden commands that headwater starts itself.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 
 use crate::io::options::InnerIoOptions;
 
@@ -121,6 +126,24 @@ impl TraceOptions {
         std::env::temp_dir().join(format!("headwater-events-{}", std::process::id()))
     }
 
+    /// Removes such a file when the program has ended, and returns its text. It is empty if the program's calls could not
+    /// be traced, or if the file is another user's.
+    pub fn take(file: &Path) -> String {
+        // Another user's may be a FIFO or a link.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let opened = File::options().read(true).custom_flags(flags).open(file);
+        let is_own = |found: &Metadata| found.is_file() && found.uid() == geteuid().as_raw();
+        let mut text = Vec::new();
+        if let Ok(mut opened) = opened
+            && opened.metadata().is_ok_and(|found| is_own(&found))
+        {
+            // What can't be read is missing in the report.
+            let _ = opened.read_to_end(&mut text);
+            let _ = fs::remove_file(file);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// Returns these options as arguments of `headwater exec`.
     pub fn arguments(&self) -> Vec<OsString> {
         let Some(events) = &self.events else { return Vec::new() };
@@ -176,4 +199,27 @@ pub struct SweepOptions {
     /// The directory of the node's stores.
     #[arg(long)]
     pub store: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ones_own_file_of_events_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["own", "target", "others"] {
+            fs::write(path(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink(path("target"), path("link")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, path("fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(["own", "link", "fifo", "absent"].map(|name| TraceOptions::take(&path(name))), ["own", "", "", ""]);
+        assert!(!path("own").exists() && path("target").exists() && path("link").is_symlink() && path("fifo").exists());
+        // Only root may give a file away.
+        if std::os::unix::fs::chown(path("others"), Some(geteuid().as_raw() + 1), None).is_ok() {
+            assert_eq!(TraceOptions::take(&path("others")), "");
+            assert!(path("others").exists());
+        }
+    }
 }

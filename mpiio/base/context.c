@@ -267,7 +267,7 @@ struct hwio_context *hwio_context_at(size_t index)
 
 const char *hwio_pattern_name(enum hwio_pattern pattern)
 {
-	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write"};
+	static const char *const names[] = {"read+scatter", "read+send", "read+bcast", "gather+write", "receive+write"};
 	return names[pattern];
 }
 

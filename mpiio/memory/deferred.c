@@ -151,6 +151,13 @@ static void warn_if_changed(const struct hwio_file *file)
 		file->path[0] ? file->path : "a file without a name");
 }
 
+void hwio_deferred_check(const struct hwio_file *file, bool is_read)
+{
+	warn_if_changed(file);
+	if (!is_read)
+		raise_bus_error(file);
+}
+
 /* Returns true if pages must be filled while protected: other threads must not see a page half filled. */
 static bool must_stay_protected(void)
 {

@@ -28,6 +28,8 @@ static const uint32_t shared_file_systems[] = {
 };
 
 #define FILES_MAX 512
+/* Pages that are examined to find out whether a part of a file is in memory. */
+#define CACHED_SAMPLES 8
 
 static struct hwio_file pool[FILES_MAX];
 static struct hwio_file *unused, *known;
@@ -332,6 +334,21 @@ void hwio_file_refresh(const struct stat *status)
 		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
 			copy_status(&file->identity, status);
 	hwio_leave();
+}
+
+bool hwio_file_is_cached(const struct hwio_file *file, off_t offset, size_t bytes)
+{
+	bool is_cached = true;
+	for (size_t i = 0; i < CACHED_SAMPLES && is_cached; i++) {
+		unsigned char state = 0;
+		off_t at = offset + (off_t)(bytes / CACHED_SAMPLES * i);
+		void *page = hwio_libc.mmap(NULL, hwio_page_bytes, PROT_READ, MAP_SHARED, file->descriptor,
+			(off_t)hwio_page_down((uintptr_t)at));
+		is_cached = page != MAP_FAILED && hwio_libc.mincore(page, hwio_page_bytes, &state) == 0 && (state & 1);
+		if (page != MAP_FAILED)
+			hwio_libc.munmap(page, hwio_page_bytes);
+	}
+	return is_cached;
 }
 
 void hwio_file_forget(int descriptor)

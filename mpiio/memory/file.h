@@ -51,6 +51,8 @@ void hwio_file_unlease(struct hwio_file *file);
 struct hwio_file *hwio_file_with_broken_lease(void);
 /* Records the file's new state after a change by the program. */
 void hwio_file_refresh(const struct stat *status);
+/* Returns true if this node has a part of the file in memory, as far as a few of its pages show. */
+bool hwio_file_is_cached(const struct hwio_file *file, off_t offset, size_t bytes);
 /* Drops the pages that this node has cached: other nodes have written to the file. */
 void hwio_file_forget(int descriptor);
 /* Forgets the file's path, which the program is about to remove or replace. */

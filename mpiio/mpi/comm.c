@@ -28,6 +28,7 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 		free(turn);
 	}
 	free(known->world_ranks);
+	free(known->leaders);
 	free(known);
 	return MPI_SUCCESS;
 }

@@ -29,19 +29,24 @@ enum hwio_tag {
 #define HWIO_ID_OF_GATHER (1ULL << 63)
 #define HWIO_TAG_OF(tag, id) ((int)((tag) + (int)((id)&0xfff) + ((id)&HWIO_ID_OF_GATHER ? 0x1000 : 0)))
 
+enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER, HWIO_TURN_BROADCAST, HWIO_TURN_KINDS };
+
 /* What is known of a communicator. */
 struct hwio_comm {
 	/* True if all of its ranks are of this job's world and have this library. */
 	bool is_usable;
 	int rank, size;
 	int *world_ranks;
-	/* Per root: the number of fruitless scatters and gathers, and how many pass without an announcement. */
+	/* Per root and kind: the number of fruitless operations, and how many pass without an announcement. */
 	struct hwio_turn *turns;
-	/* MPI_Scatter and MPI_Gather, by enum hwio_turn_kind. */
+	/* By enum hwio_turn_kind. */
 	struct hwio_even {
 		uint64_t operations;
 		bool is_uneven;
-	} even[2];
+	} even[HWIO_TURN_KINDS];
+	/* The first rank of each node, once they are needed; or NULL. */
+	int *leaders;
+	int leader_count;
 };
 
 struct hwio_turn {

@@ -27,6 +27,9 @@
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
+/* Ranks that share the reading of less wait for the file system one after another. */
+#define TOGETHER_BYTES_MIN (8UL << 20)
+
 /* Transforms every pattern, whatever it costs: for tests. Defers no exchange: for a benchmark. */
 static bool is_forced, is_at_once;
 
@@ -132,6 +135,11 @@ void hwio_model_start(void)
 	hwio_together_broadcast(&parameters, sizeof(parameters));
 }
 
+bool hwio_model_is_forced(void)
+{
+	return is_forced;
+}
+
 /* The root sends to one rank after another; in a tree, too, all bytes leave the root. */
 static double messages_s(size_t bytes, int ranks)
 {
@@ -158,6 +166,17 @@ double hwio_model_gather_gain(size_t bytes, int ranks)
 	if (is_forced)
 		return 1;
 	return hwio_mounts_is_one_node() ? -1 : messages_s(bytes, ranks) - 3 * parameters.agreement_s;
+}
+
+double hwio_model_broadcast_gain(size_t bytes, bool is_near)
+{
+	double cost_s = 2 * parameters.agreement_s;
+	if (is_forced)
+		return 1;
+	if (!is_near && bytes < TOGETHER_BYTES_MIN)
+		return -1;
+	/* The root reads the file in any case. */
+	return worthwhile((double)bytes * parameters.byte_s - cost_s, cost_s);
 }
 
 double hwio_model_send_gain(size_t bytes, uint64_t pieces)

@@ -10,9 +10,14 @@
 
 /* Measures the parameters; called by all ranks of the job. */
 void hwio_model_start(void);
+/* Returns true if every pattern is transformed, whatever it costs: for tests. */
+bool hwio_model_is_forced(void);
 /* Returns the gain if `bytes` bytes are read from the file instead of sent from a root to `ranks` ranks. */
 double hwio_model_scatter_gain(size_t bytes, int ranks);
 double hwio_model_gather_gain(size_t bytes, int ranks);
+/* The same for a broadcast to all ranks. `is_near`: each node reads its own memory; otherwise the ranks share the
+ * reading. */
+double hwio_model_broadcast_gain(size_t bytes, bool is_near);
 /* The same for one message, whose data has `pieces` pieces in the file. */
 double hwio_model_send_gain(size_t bytes, uint64_t pieces);
 /* The same for a message whose receiver writes it to a file. */

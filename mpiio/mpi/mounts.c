@@ -13,9 +13,12 @@
 #include <unistd.h>
 
 #include "mpi/control.h"
+#include "mpi/nodes.h"
 #include "real.h"
 
 #define MOUNTS_MAX 64
+/* What the daemons have mounted: they fetch a file once for all nodes. */
+#define SERVED_TYPE "fuse.headwater"
 
 /* When other nodes see a write: at once; after the writer has requested the file's size, which makes GlusterFS send its
  * buffers; or after it has synchronised the file. */
@@ -26,6 +29,7 @@ static const struct {
 	const char *name;
 	enum seen seen;
 } network_types[] = {
+	{SERVED_TYPE, SEEN_BY_SYNC},
 	{"lustre", SEEN_AT_ONCE},
 	{"gpfs", SEEN_AT_ONCE},
 	{"ceph", SEEN_AT_ONCE},
@@ -45,6 +49,7 @@ static const struct {
 struct mount {
 	uint64_t device, hash;
 	enum seen seen;
+	bool is_served;
 };
 
 static struct mount mounts[MOUNTS_MAX];
@@ -93,7 +98,8 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor),
 				 hash = hwio_hash(hwio_hash(HWIO_HASH_START, type, strlen(type)), point, strlen(point));
-			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen};
+			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen,
+				strcmp(type, SERVED_TYPE) == 0};
 		}
 	}
 	free(line);
@@ -126,6 +132,7 @@ void hwio_mounts_start(void)
 	mine[3] = ~mine[1];
 	hwio_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
 	is_one_node = least[1] == ~least[3];
+	hwio_nodes_start(mine[1]);
 	find_mounts(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
@@ -157,6 +164,12 @@ static const struct mount *find_mount(uint64_t device)
 bool hwio_mounts_share(const struct hwio_identity *identity)
 {
 	return is_one_node || find_mount(identity->device);
+}
+
+bool hwio_mounts_is_near(const struct hwio_identity *identity)
+{
+	const struct mount *mount = find_mount(identity->device);
+	return is_one_node || (mount && mount->is_served);
 }
 
 int hwio_mounts_publish(int descriptor)

@@ -12,6 +12,8 @@ void hwio_mounts_start(void);
 void hwio_mounts_parse(FILE *file, bool is_one_machine);
 bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
+/* Returns true if each node reads this file from its own memory: there is one node, or the node's daemon serves it. */
+bool hwio_mounts_is_near(const struct hwio_identity *identity);
 /* Makes other nodes see the writes of this descriptor. Returns 0 or an error number. */
 int hwio_mounts_publish(int descriptor);
 

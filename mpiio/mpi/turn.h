@@ -7,8 +7,6 @@
 
 #define HWIO_TURN_SKIP_MAX 65536
 
-enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER };
-
 /* Returns true if this operation is negotiated. All ranks count alike. */
 static inline bool hwio_turn_is_due(struct hwio_turn *turn)
 {

@@ -12,6 +12,7 @@
 #include "memory/records.h"
 #include "mpi/model.h"
 #include "mpi/control.h"
+#include "mpi/mounts.h"
 #include "mpi/runs.h"
 #include "real.h"
 
@@ -177,8 +178,11 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	hwio_enter();
 	if (hwio_layout_make(&layout, buffer, count, type)) {
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
-			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs))
-								: hwio_model_scatter_gain(bytes, ranks);
+			double gain = hwio_model_scatter_gain(bytes, ranks);
+			if (pattern == HWIO_READ_SEND)
+				gain = hwio_model_send_gain(bytes, hwio_runs_pieces(&runs));
+			else if (pattern == HWIO_READ_BROADCAST)
+				gain = hwio_model_broadcast_gain(bytes, hwio_mounts_is_near(&file->identity));
 			hwio_context_observed(context, pattern, bytes,
 				gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;
@@ -198,6 +202,11 @@ void hwio_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 void hwio_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
 {
 	observe(buffer, count * ranks, type, HWIO_READ_SCATTER, ranks);
+}
+
+void hwio_observe_broadcast(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	observe(buffer, count, type, HWIO_READ_BROADCAST, 2);
 }
 
 /* Buffers that were received lately and are not written yet. */

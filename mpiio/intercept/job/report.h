@@ -15,6 +15,7 @@ void hwio_report_reason(const char *format, const char *what);
 /* For --io observe: the program has sent, received or written this. */
 void hwio_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hwio_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type);
+void hwio_observe_broadcast(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hwio_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type);
 void hwio_observe_write(const void *memory, size_t bytes);
 

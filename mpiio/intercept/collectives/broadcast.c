@@ -1,0 +1,423 @@
+/* MPI_Bcast of what was read from a file. Where each node has the file in its memory, each rank reads it. Otherwise the
+ * nodes share the reading: each piece is read by one of them, which broadcasts it while the next pieces are read. So the
+ * file system sends each byte once, and no rank waits for all of them first. Source: Natvig, Elster and Meyer, §III.G,
+ * for collective reads, and §III.A for what the root announces. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "intercept/collectives/rooted.h"
+#include "intercept/generated-calls.h"
+#include "intercept/job/report.h"
+#include "memory/deferred.h"
+#include "mpi/model.h"
+#include "mpi/mounts.h"
+#include "mpi/nodes.h"
+#include "mpi/runs.h"
+#include "real.h"
+
+/* A piece is large enough for a file system, and small enough for several to be under way. FUSE drops requests ahead
+ * of more than 4 MB. */
+#define PIECE_BYTES_MIN (512UL << 10)
+#define PIECE_BYTES_MAX (4UL << 20)
+/* Each reader reads so many pieces, if they are as small as that. */
+#define PIECES_OF_READER 8
+
+enum action { AS_ALWAYS, BY_EACH, TOGETHER };
+
+/* The root's announcement to all ranks. */
+struct order {
+	uint32_t action, skip;
+	uint32_t is_verified;
+	uint32_t path_bytes;
+	uint64_t bytes;
+	struct hwio_identity identity;
+	struct hwio_runs runs;
+	char path[HWIO_PATH_BYTES_MAX];
+};
+
+/* What one rank does. At the root, the file is the one that it has read. */
+struct part {
+	struct hwio_layout layout;
+	struct hwio_file *file;
+	bool is_known;
+};
+
+static int broadcast_unchanged(const struct hwio_rooted *b)
+{
+#if MPI_VERSION >= 4
+	if (b->is_large)
+		return HWIO_INSIDE(hwio_real.MPI_Bcast_c(b->receive, b->receive_count, b->receive_type, b->root,
+			b->comm));
+#endif
+	return HWIO_INSIDE(
+		hwio_real.MPI_Bcast(b->receive, (int)b->receive_count, b->receive_type, b->root, b->comm));
+}
+
+/* Returns true if the reading of the found runs may be shared, and is faster. */
+static bool can_share(struct hwio_rooted *b, const struct hwio_file *file, const struct order *order)
+{
+	if (hwio_is_threaded()) {
+		/* Another thread may read the root's memory meanwhile. */
+		b->why = HWIO_LEFT_THREADS;
+		return false;
+	}
+	/* What the root has in memory is sent at once, and other nodes would have to read it. */
+	if (hwio_model_broadcast_gain(order->bytes, false) > 0 &&
+		(hwio_model_is_forced() || !hwio_file_is_cached(file, (off_t)order->runs.run[0].offset, order->bytes)))
+		return true;
+	b->why = HWIO_LEFT_NO_GAIN;
+	return false;
+}
+
+/* Decides at the root; `part` has its layout and file. */
+static enum action decide(struct hwio_rooted *b, struct order *order, struct part *part)
+{
+	struct hwio_file *file = NULL;
+	if (hwio_mode == HWIO_OBSERVE || !hwio_records_any(HWIO_DEFERRED))
+		return AS_ALWAYS;
+	part->is_known = hwio_layout_make(&part->layout, b->receive, b->receive_count, b->receive_type);
+	if (!part->is_known)
+		return AS_ALWAYS;
+	hwio_enter();
+	if (hwio_may_be_recorded(part->layout.low, part->layout.high) &&
+		hwio_runs_of(&part->layout, &order->runs, &file, &b->context, false)) {
+		part->file = file;
+		hwio_file_retain(file);
+	}
+	hwio_leave();
+	if (!part->file)
+		return AS_ALWAYS;
+	b->why = !hwio_mounts_share(&file->identity) ? HWIO_LEFT_NOT_SHARED : HWIO_LEFT_CHANGING;
+	if (b->why == HWIO_LEFT_NOT_SHARED || !file->path[0] || !hwio_file_is_unchanged(file))
+		return AS_ALWAYS;
+	b->why = HWIO_NOT_LEFT;
+	order->bytes = part->layout.bytes;
+	order->identity = file->identity;
+	order->path_bytes = (uint32_t)strlen(file->path) + 1;
+	memcpy(order->path, file->path, order->path_bytes);
+	bool is_near = hwio_mounts_is_near(&file->identity);
+	if (!is_near && !can_share(b, file, order))
+		return AS_ALWAYS;
+	order->is_verified = hwio_mode == HWIO_VERIFY && b->context && b->context->verified++ < HWIO_VERIFIED_MAX;
+	return is_near ? BY_EACH : TOGETHER;
+}
+
+static void release_part(struct part *part)
+{
+	if (part->file)
+		hwio_file_release(part->file);
+	if (part->is_known)
+		hwio_layout_free(&part->layout);
+}
+
+/* Prepares a rank that isn't the root. Returns true if it can read. */
+static bool open_part(const struct hwio_rooted *b, const struct order *order, struct part *part)
+{
+	part->is_known = hwio_layout_make(&part->layout, b->receive, b->receive_count, b->receive_type);
+	if (!part->is_known || part->layout.bytes != order->bytes ||
+		!hwio_path_is_sound(order->path, order->path_bytes) ||
+		!hwio_runs_are_sound(&order->runs, order->bytes))
+		return false;
+	part->file = hwio_file_open(order->path, O_RDONLY, &order->identity);
+	return part->file != NULL;
+}
+
+/* Returns true if it is so on all ranks. */
+static bool agree(const struct hwio_rooted *b, bool is_so)
+{
+	int mine = is_so, all = 0;
+	int result = hwio_real.MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, b->comm);
+	return result == MPI_SUCCESS && all;
+}
+
+/* Each rank reads all; the root's memory is filled as if it was accessed. */
+static bool read_by_each(const struct hwio_rooted *b, const struct order *order, const struct part *part)
+{
+	if (!hwio_rooted_is_root(b))
+		return hwio_runs_transfer(part->file->descriptor, &order->runs, &part->layout, false) &&
+			hwio_file_is_unchanged(part->file);
+	hwio_uses(b->receive, b->receive_count, b->receive_type);
+	return true;
+}
+
+/* One piece of a shared reading. */
+struct piece {
+	size_t at, bytes;
+	struct hwio_runs runs;
+};
+
+/* Cuts the part of the runs that a piece has. False: it has too many. */
+static bool cut(const struct hwio_runs *all, struct piece *piece)
+{
+	uint64_t at = 0, low = piece->at, high = piece->at + piece->bytes;
+	piece->runs.count = 0;
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct hwio_run *run = &all->run[i];
+		for (uint64_t n = 0; n < run->count && at < high; n++, at += run->bytes) {
+			uint64_t from = at > low ? at : low, to = at + run->bytes < high ? at + run->bytes : high;
+			uint64_t offset = run->offset + n * run->stride + (from - at);
+			if (from < to && !hwio_runs_append(&piece->runs, offset, to - from))
+				return false;
+		}
+	}
+	return true;
+}
+
+static void request_ahead(int descriptor, const struct piece *piece)
+{
+	for (uint32_t i = 0; i < piece->runs.count; i++) {
+		const struct hwio_run *run = &piece->runs.run[i];
+		posix_fadvise(descriptor, (off_t)run->offset, (off_t)(run->stride * (run->count - 1) + run->bytes),
+			POSIX_FADV_WILLNEED);
+	}
+}
+
+struct sharing {
+	const int *readers;
+	size_t reader_count, piece_bytes, pieces;
+	/* Memory of a piece where the program's is not in one piece; or NULL. */
+	char *staging;
+};
+
+static size_t piece_bytes_of(uint64_t bytes, size_t readers)
+{
+	size_t even = (size_t)(bytes / (readers * PIECES_OF_READER)) & ~(PIECE_BYTES_MIN - 1);
+	if (even < PIECE_BYTES_MIN)
+		return PIECE_BYTES_MIN;
+	return even < PIECE_BYTES_MAX ? even : PIECE_BYTES_MAX;
+}
+
+static bool plan(const struct hwio_rooted *b, const struct order *order, const struct part *part,
+	struct sharing *sharing)
+{
+	int readers;
+	sharing->readers = hwio_nodes_leaders(b->known, &readers);
+	if (!sharing->readers)
+		return false;
+	sharing->reader_count = (size_t)readers;
+	sharing->piece_bytes = piece_bytes_of(order->bytes, sharing->reader_count);
+	sharing->pieces = (size_t)((order->bytes + sharing->piece_bytes - 1) / sharing->piece_bytes);
+	if (part->layout.count > 1 && !(sharing->staging = malloc(sharing->piece_bytes)))
+		return false;
+	for (size_t i = 0; i < sharing->pieces; i++) {
+		struct piece piece = {.at = i * sharing->piece_bytes, .bytes = sharing->piece_bytes};
+		if (!cut(&order->runs, &piece))
+			return false;
+	}
+	return true;
+}
+
+static struct piece piece_of(const struct sharing *sharing, const struct order *order, size_t index)
+{
+	struct piece piece = {.at = index * sharing->piece_bytes};
+	size_t left = (size_t)order->bytes - piece.at;
+	piece.bytes = left < sharing->piece_bytes ? left : sharing->piece_bytes;
+	cut(&order->runs, &piece);
+	return piece;
+}
+
+/* Reads a piece if this rank is its reader, and has it broadcast. */
+static bool move_piece(const struct hwio_rooted *b, const struct order *order, const struct part *part,
+	const struct sharing *sharing, size_t index)
+{
+	struct piece piece = piece_of(sharing, order, index);
+	int reader = sharing->readers[index % sharing->reader_count];
+	bool is_good = true;
+	char *memory = sharing->staging ? sharing->staging : part->layout.buffer + part->layout.blocks[0].at + piece.at;
+	if (reader == b->known->rank) {
+		struct hwio_layout layout = {.buffer = memory, .bytes = piece.bytes, .count = 1, .blocks = NULL};
+		layout.single = (struct hwio_block){.at = 0, .bytes = piece.bytes};
+		layout.blocks = &layout.single;
+		is_good = hwio_runs_transfer(part->file->descriptor, &piece.runs, &layout, false);
+		if (index + sharing->reader_count < sharing->pieces) {
+			struct piece next = piece_of(sharing, order, index + sharing->reader_count);
+			request_ahead(part->file->descriptor, &next);
+		}
+	}
+	is_good &= hwio_real.MPI_Bcast(memory, (int)piece.bytes, MPI_BYTE, reader, b->comm) == MPI_SUCCESS;
+	if (sharing->staging)
+		hwio_layout_copy(&part->layout, piece.at, memory, piece.bytes, true);
+	return is_good;
+}
+
+/* Returns true if all ranks have all of it; false on all ranks alike. */
+static bool read_together(const struct hwio_rooted *b, const struct order *order, const struct part *part, bool can_read)
+{
+	struct sharing sharing = {.staging = NULL};
+	bool is_good = can_read && plan(b, order, part, &sharing);
+	/* All take part in the broadcasts of pieces, or none. */
+	if (agree(b, is_good)) {
+		for (size_t i = 0; i < sharing.reader_count && i < sharing.pieces; i++) {
+			struct piece first = piece_of(&sharing, order, i);
+			if (sharing.readers[i] == b->known->rank)
+				request_ahead(part->file->descriptor, &first);
+		}
+		if (hwio_rooted_is_root(b))
+			hwio_out(b->receive, b->receive_count, b->receive_type);
+		for (size_t i = 0; i < sharing.pieces; i++)
+			is_good &= move_piece(b, order, part, &sharing, i);
+		is_good = agree(b, is_good && hwio_file_is_unchanged(part->file));
+		if (!is_good && hwio_rooted_is_root(b))
+			hwio_deferred_check(part->file,
+				hwio_runs_transfer(part->file->descriptor, &order->runs, &part->layout, false));
+	} else {
+		is_good = false;
+	}
+	free(sharing.staging);
+	return is_good;
+}
+
+static int transform(struct hwio_rooted *b, const struct order *order, struct part *part)
+{
+	bool is_root = hwio_rooted_is_root(b);
+	double begin = hwio_seconds();
+	if (is_root)
+		hwio_context_used(b->context);
+	bool can_read = is_root || open_part(b, order, part), is_done;
+	if (order->action == TOGETHER)
+		is_done = read_together(b, order, part, can_read);
+	else
+		is_done = agree(b, can_read && read_by_each(b, order, part));
+	if (is_root && is_done)
+		hwio_context_transformed(b->context, HWIO_READ_BROADCAST, order->bytes,
+			hwio_model_saved(order->bytes, 2, hwio_seconds() - begin));
+	else if (is_root)
+		hwio_context_switch_off(b->context, "another rank can't read the file");
+	if (!is_done && is_root)
+		hwio_uses(b->receive, b->receive_count, b->receive_type);
+	return is_done ? MPI_SUCCESS : broadcast_unchanged(b);
+}
+
+/* Broadcasts by messages, too, and compares; the program gets the result of the messages. */
+static int verify(struct hwio_rooted *b)
+{
+	struct hwio_layout layout;
+	char *read = NULL;
+	int is_same = 1, all_same = 1;
+	hwio_step_in();
+	bool is_known = hwio_layout_make(&layout, b->receive, b->receive_count, b->receive_type);
+	if (is_known && (read = malloc(layout.bytes * 2 + 1)))
+		hwio_layout_copy(&layout, 0, read, layout.bytes, false);
+	hwio_step_out();
+	int result = broadcast_unchanged(b);
+	hwio_step_in();
+	if (read) {
+		hwio_layout_copy(&layout, 0, read + layout.bytes, layout.bytes, false);
+		is_same = memcmp(read, read + layout.bytes, layout.bytes) == 0;
+	}
+	free(read);
+	if (is_known)
+		hwio_layout_free(&layout);
+	hwio_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, b->root, b->comm);
+	hwio_step_out();
+	if (hwio_rooted_is_root(b) && !all_same)
+		hwio_context_switch_off(b->context, "what another rank read was not what was sent");
+	return result;
+}
+
+/* Records that the root's broadcast is not transformed. */
+static void note_left(const struct hwio_rooted *b)
+{
+	size_t bytes = hwio_rooted_part_bytes(b);
+	if (b->why != HWIO_NOT_LEFT)
+		hwio_left_count(HWIO_READ_BROADCAST, bytes, b->why);
+	else if (hwio_left_reads.high != 0)
+		hwio_left_forwarded(HWIO_READ_BROADCAST, b->receive, bytes);
+}
+
+static int broadcast_always(const struct hwio_rooted *b)
+{
+	if (hwio_rooted_is_root(b))
+		note_left(b);
+	if (hwio_is_busy)
+		hwio_uses(b->receive, b->receive_count, b->receive_type);
+	return broadcast_unchanged(b);
+}
+
+static int broadcast(struct hwio_rooted *b)
+{
+	struct order order;
+	struct part part = {.file = NULL};
+	bool is_root = hwio_rooted_is_root(b);
+	struct hwio_turn *turn = hwio_comm_turn(b->known, b->root, HWIO_TURN_BROADCAST);
+	if (!hwio_turn_is_due(turn))
+		return broadcast_always(b);
+	memset(&order, 0, sizeof(order));
+	if (!is_root && hwio_is_busy)
+		hwio_uses(b->receive, b->receive_count, b->receive_type);
+	hwio_step_in();
+	if (is_root) {
+		order.action = decide(b, &order, &part);
+		order.skip = hwio_turn_skip(turn, order.action != AS_ALWAYS);
+	}
+	hwio_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, b->root, b->comm);
+	turn->skip = order.skip;
+	int result = MPI_SUCCESS;
+	if (order.action != AS_ALWAYS)
+		result = transform(b, &order, &part);
+	release_part(&part);
+	hwio_step_out();
+	if (order.action == AS_ALWAYS) {
+		if (is_root && hwio_mode == HWIO_OBSERVE)
+			hwio_observe_broadcast(b->receive, b->receive_count, b->receive_type);
+		return broadcast_always(b);
+	}
+	return order.is_verified ? verify(b) : result;
+}
+
+/* Returns true if the broadcast may gain, the same on all ranks. */
+static bool may_gain(const struct hwio_rooted *b)
+{
+	size_t bytes = hwio_rooted_part_bytes(b);
+	return bytes >= hwio_bytes_min && hwio_model_broadcast_gain(bytes, hwio_mounts_is_one_node()) > 0;
+}
+
+static int enter_broadcast(struct hwio_rooted *b)
+{
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return broadcast_unchanged(b);
+	b->known = hwio_comm_of(b->comm);
+	if (hwio_is_busy)
+		hwio_communicates();
+	if (!b->known || b->root < 0 || b->root >= b->known->size) {
+		if (hwio_is_busy)
+			hwio_uses(b->receive, b->receive_count, b->receive_type);
+		return broadcast_unchanged(b);
+	}
+	return hwio_rooted_is_even(b) && may_gain(b) ? broadcast(b) : broadcast_always(b);
+}
+
+/* A function of its own, so that a small broadcast is a jump to MPI. */
+__attribute__((noinline)) static int enter_alike(void *buffer, MPI_Count count, MPI_Datatype type, int root,
+	MPI_Comm comm, bool is_large)
+{
+	struct hwio_rooted b = {.kind = HWIO_TURN_BROADCAST,
+		.send = buffer,
+		.send_count = count,
+		.send_type = type,
+		.receive = buffer,
+		.receive_count = count,
+		.receive_type = type,
+		.is_large = is_large,
+		.root = root,
+		.comm = comm};
+	return enter_broadcast(&b);
+}
+
+int hwio_MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	if (!hwio_left_is_near(&hwio_left_reads, buffer) &&
+		hwio_collective_passes(HWIO_TURN_BROADCAST, count, type, count, type, root, comm))
+		return hwio_real.MPI_Bcast(buffer, count, type, root, comm);
+	return enter_alike(buffer, count, type, root, comm, false);
+}
+
+#if MPI_VERSION >= 4
+int hwio_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	return enter_alike(buffer, count, type, root, comm, true);
+}
+#endif

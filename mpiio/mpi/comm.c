@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mpi/control.h"
+#include "mpi/nodes.h"
 #include "real.h"
 
 MPI_Comm hwio_control;
@@ -28,7 +29,7 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 		free(turn);
 	}
 	free(known->world_ranks);
-	free(known->leaders);
+	hwio_nodes_free(known->ring);
 	free(known);
 	return MPI_SUCCESS;
 }

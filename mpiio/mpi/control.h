@@ -21,6 +21,7 @@ enum hwio_tag {
 	HWIO_TAG_EDGES = 2,
 	HWIO_TAG_SELF = 3,
 	HWIO_TAG_EXCHANGE = 4,
+	HWIO_TAG_PIECE = 1 << 12,
 	HWIO_TAG_DATA = 1 << 13,
 	HWIO_TAG_VERDICT = 2 << 13,
 	HWIO_TAG_REPLY = 3 << 13
@@ -44,9 +45,8 @@ struct hwio_comm {
 		uint64_t operations;
 		bool is_uneven;
 	} even[HWIO_TURN_KINDS];
-	/* The first rank of each node, once they are needed; or NULL. */
-	int *leaders;
-	int leader_count;
+	/* Once it is needed; or NULL. */
+	struct hwio_ring *ring;
 };
 
 struct hwio_turn {
@@ -72,6 +72,8 @@ extern struct hwio_last_comm {
 } hwio_last_comm;
 /* Waits without occupying a processor that the other ranks need. */
 void hwio_pause(void);
+/* The same until a request completes; returns MPI's code. */
+int hwio_wait_sparingly(MPI_Request *request);
 /* Collective operations while the job starts. Ranks that arrive early sleep, so that the others get the processors; not
  * every MPI's own calls do so. */
 void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);

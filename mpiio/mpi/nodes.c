@@ -1,7 +1,6 @@
 /* Each rank's node, as a number that is the same on all ranks. */
 #include "mpi/nodes.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,23 +40,54 @@ void hwio_nodes_start(uint64_t node)
 	free(all);
 }
 
-const int *hwio_nodes_leaders(struct hwio_comm *comm, int *count)
+/* Nodes in the order of their first ranks in the world, and the ranks of a node in that of the communicator. */
+struct place {
+	int node, rank;
+};
+
+static int compare_places(const void *a, const void *b)
 {
-	if (!comm->leaders) {
-		bool *is_seen = calloc((size_t)hwio_ranks, sizeof(*is_seen));
-		int *leaders = malloc((size_t)comm->size * sizeof(*leaders));
-		for (int rank = 0; is_seen && leaders && rank < comm->size; rank++) {
-			int node = node_of[comm->world_ranks[rank]];
-			if (!is_seen[node])
-				leaders[comm->leader_count++] = rank;
-			is_seen[node] = true;
-		}
-		if (is_seen)
-			comm->leaders = leaders;
-		else
-			free(leaders);
-		free(is_seen);
+	const struct place *one = a, *other = b;
+	return one->node != other->node ? one->node - other->node : one->rank - other->rank;
+}
+
+static struct hwio_ring *make_ring(const struct hwio_comm *comm)
+{
+	struct hwio_ring *ring = calloc(1, sizeof(*ring));
+	struct place *places = malloc((size_t)comm->size * sizeof(*places));
+	int *leaders = malloc((size_t)comm->size * sizeof(*leaders));
+	if (!ring || !places || !leaders) {
+		free(ring);
+		free(places);
+		free(leaders);
+		return NULL;
 	}
-	*count = comm->leader_count;
-	return comm->leaders;
+	for (int rank = 0; rank < comm->size; rank++)
+		places[rank] = (struct place){node_of[comm->world_ranks[rank]], rank};
+	qsort(places, (size_t)comm->size, sizeof(*places), compare_places);
+	ring->leaders = leaders;
+	for (int i = 0; i < comm->size; i++) {
+		if (i == 0 || places[i].node != places[i - 1].node)
+			leaders[ring->leader_count++] = places[i].rank;
+		if (places[i].rank == comm->rank) {
+			ring->previous = places[(i + comm->size - 1) % comm->size].rank;
+			ring->next = places[(i + 1) % comm->size].rank;
+		}
+	}
+	free(places);
+	return ring;
+}
+
+const struct hwio_ring *hwio_nodes_ring(struct hwio_comm *comm)
+{
+	if (!comm->ring)
+		comm->ring = make_ring(comm);
+	return comm->ring;
+}
+
+void hwio_nodes_free(struct hwio_ring *ring)
+{
+	if (ring)
+		free(ring->leaders);
+	free(ring);
 }

@@ -21,38 +21,39 @@ void hwio_pause(void)
 /* Number of yields before the first sleep. */
 #define YIELDS_MAX 8
 
-static void wait_sparingly(MPI_Request *request)
+int hwio_wait_sparingly(MPI_Request *request)
 {
 	struct timespec moment = {0, HWIO_NAP_NS};
-	int is_done = 0;
-	for (int tests = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
+	int is_done = 0, result = MPI_SUCCESS;
+	for (int tests = 0; (result = hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !is_done;
 		tests++) {
 		if (tests < YIELDS_MAX)
 			sched_yield();
 		else
 			nanosleep(&moment, NULL);
 	}
+	return result;
 }
 
 void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation)
 {
 	MPI_Request request;
 	if (hwio_real.MPI_Iallreduce(own, all, count, type, operation, hwio_control, &request) == MPI_SUCCESS)
-		wait_sparingly(&request);
+		hwio_wait_sparingly(&request);
 }
 
 void hwio_together_broadcast(void *memory, int bytes)
 {
 	MPI_Request request;
 	if (hwio_real.MPI_Ibcast(memory, bytes, MPI_BYTE, 0, hwio_control, &request) == MPI_SUCCESS)
-		wait_sparingly(&request);
+		hwio_wait_sparingly(&request);
 }
 
 void hwio_together_wait(void)
 {
 	MPI_Request request;
 	if (hwio_real.MPI_Ibarrier(hwio_control, &request) == MPI_SUCCESS)
-		wait_sparingly(&request);
+		hwio_wait_sparingly(&request);
 }
 
 /* Both sides compute it. */

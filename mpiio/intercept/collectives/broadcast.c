@@ -14,16 +14,10 @@
 #include "memory/deferred.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
-#include "mpi/nodes.h"
 #include "mpi/runs.h"
 #include "real.h"
-
-/* A piece is large enough for a file system, and small enough for several to be under way. FUSE drops requests ahead
- * of more than 4 MB. */
-#define PIECE_BYTES_MIN (512UL << 10)
-#define PIECE_BYTES_MAX (4UL << 20)
-/* Each reader reads so many pieces, if they are as small as that. */
-#define PIECES_OF_READER 8
+#include "transfer/envelope.h"
+#include "transfer/sharing.h"
 
 enum action { AS_ALWAYS, BY_EACH, TOGETHER };
 
@@ -33,6 +27,8 @@ struct order {
 	uint32_t is_verified;
 	uint32_t path_bytes;
 	uint64_t bytes;
+	/* Distinguishes this broadcast from those of other threads. */
+	uint64_t id;
 	struct hwio_identity identity;
 	struct hwio_runs runs;
 	char path[HWIO_PATH_BYTES_MAX];
@@ -95,6 +91,7 @@ static enum action decide(struct hwio_rooted *b, struct order *order, struct par
 		return AS_ALWAYS;
 	b->why = HWIO_NOT_LEFT;
 	order->bytes = part->layout.bytes;
+	order->id = hwio_envelope_id();
 	order->identity = file->identity;
 	order->path_bytes = (uint32_t)strlen(file->path) + 1;
 	memcpy(order->path, file->path, order->path_bytes);
@@ -143,131 +140,32 @@ static bool read_by_each(const struct hwio_rooted *b, const struct order *order,
 	return true;
 }
 
-/* One piece of a shared reading. */
-struct piece {
-	size_t at, bytes;
-	struct hwio_runs runs;
-};
-
-/* Cuts the part of the runs that a piece has. False: it has too many. */
-static bool cut(const struct hwio_runs *all, struct piece *piece)
-{
-	uint64_t at = 0, low = piece->at, high = piece->at + piece->bytes;
-	piece->runs.count = 0;
-	for (uint32_t i = 0; i < all->count; i++) {
-		const struct hwio_run *run = &all->run[i];
-		for (uint64_t n = 0; n < run->count && at < high; n++, at += run->bytes) {
-			uint64_t from = at > low ? at : low, to = at + run->bytes < high ? at + run->bytes : high;
-			uint64_t offset = run->offset + n * run->stride + (from - at);
-			if (from < to && !hwio_runs_append(&piece->runs, offset, to - from))
-				return false;
-		}
-	}
-	return true;
-}
-
-static void request_ahead(int descriptor, const struct piece *piece)
-{
-	for (uint32_t i = 0; i < piece->runs.count; i++) {
-		const struct hwio_run *run = &piece->runs.run[i];
-		posix_fadvise(descriptor, (off_t)run->offset, (off_t)(run->stride * (run->count - 1) + run->bytes),
-			POSIX_FADV_WILLNEED);
-	}
-}
-
-struct sharing {
-	const int *readers;
-	size_t reader_count, piece_bytes, pieces;
-	/* Memory of a piece where the program's is not in one piece; or NULL. */
-	char *staging;
-};
-
-static size_t piece_bytes_of(uint64_t bytes, size_t readers)
-{
-	size_t even = (size_t)(bytes / (readers * PIECES_OF_READER)) & ~(PIECE_BYTES_MIN - 1);
-	if (even < PIECE_BYTES_MIN)
-		return PIECE_BYTES_MIN;
-	return even < PIECE_BYTES_MAX ? even : PIECE_BYTES_MAX;
-}
-
-static bool plan(const struct hwio_rooted *b, const struct order *order, const struct part *part,
-	struct sharing *sharing)
-{
-	int readers;
-	sharing->readers = hwio_nodes_leaders(b->known, &readers);
-	if (!sharing->readers)
-		return false;
-	sharing->reader_count = (size_t)readers;
-	sharing->piece_bytes = piece_bytes_of(order->bytes, sharing->reader_count);
-	sharing->pieces = (size_t)((order->bytes + sharing->piece_bytes - 1) / sharing->piece_bytes);
-	if (part->layout.count > 1 && !(sharing->staging = malloc(sharing->piece_bytes)))
-		return false;
-	for (size_t i = 0; i < sharing->pieces; i++) {
-		struct piece piece = {.at = i * sharing->piece_bytes, .bytes = sharing->piece_bytes};
-		if (!cut(&order->runs, &piece))
-			return false;
-	}
-	return true;
-}
-
-static struct piece piece_of(const struct sharing *sharing, const struct order *order, size_t index)
-{
-	struct piece piece = {.at = index * sharing->piece_bytes};
-	size_t left = (size_t)order->bytes - piece.at;
-	piece.bytes = left < sharing->piece_bytes ? left : sharing->piece_bytes;
-	cut(&order->runs, &piece);
-	return piece;
-}
-
-/* Reads a piece if this rank is its reader, and has it broadcast. */
-static bool move_piece(const struct hwio_rooted *b, const struct order *order, const struct part *part,
-	const struct sharing *sharing, size_t index)
-{
-	struct piece piece = piece_of(sharing, order, index);
-	int reader = sharing->readers[index % sharing->reader_count];
-	bool is_good = true;
-	char *memory = sharing->staging ? sharing->staging : part->layout.buffer + part->layout.blocks[0].at + piece.at;
-	if (reader == b->known->rank) {
-		struct hwio_layout layout = {.buffer = memory, .bytes = piece.bytes, .count = 1, .blocks = NULL};
-		layout.single = (struct hwio_block){.at = 0, .bytes = piece.bytes};
-		layout.blocks = &layout.single;
-		is_good = hwio_runs_transfer(part->file->descriptor, &piece.runs, &layout, false);
-		if (index + sharing->reader_count < sharing->pieces) {
-			struct piece next = piece_of(sharing, order, index + sharing->reader_count);
-			request_ahead(part->file->descriptor, &next);
-		}
-	}
-	is_good &= hwio_real.MPI_Bcast(memory, (int)piece.bytes, MPI_BYTE, reader, b->comm) == MPI_SUCCESS;
-	if (sharing->staging)
-		hwio_layout_copy(&part->layout, piece.at, memory, piece.bytes, true);
-	return is_good;
-}
-
 /* Returns true if all ranks have all of it; false on all ranks alike. */
 static bool read_together(const struct hwio_rooted *b, const struct order *order, const struct part *part, bool can_read)
 {
-	struct sharing sharing = {.staging = NULL};
-	bool is_good = can_read && plan(b, order, part, &sharing);
-	/* All take part in the broadcasts of pieces, or none. */
-	if (agree(b, is_good)) {
-		for (size_t i = 0; i < sharing.reader_count && i < sharing.pieces; i++) {
-			struct piece first = piece_of(&sharing, order, i);
-			if (sharing.readers[i] == b->known->rank)
-				request_ahead(part->file->descriptor, &first);
-		}
-		if (hwio_rooted_is_root(b))
+	bool is_root = hwio_rooted_is_root(b);
+	struct hwio_sharing sharing = {.comm = b->known,
+		.id = order->id,
+		.file = part->file,
+		.runs = &order->runs,
+		.layout = &part->layout};
+	bool is_good = agree(b, can_read && hwio_sharing_prepare(&sharing));
+	if (is_good) {
+		if (is_root)
 			hwio_out(b->receive, b->receive_count, b->receive_type);
-		for (size_t i = 0; i < sharing.pieces; i++)
-			is_good &= move_piece(b, order, part, &sharing, i);
-		is_good = agree(b, is_good && hwio_file_is_unchanged(part->file));
-		if (!is_good && hwio_rooted_is_root(b))
+		is_good = agree(b, hwio_sharing_read(&sharing));
+		if (!is_good && is_root)
 			hwio_deferred_check(part->file,
 				hwio_runs_transfer(part->file->descriptor, &order->runs, &part->layout, false));
-	} else {
-		is_good = false;
 	}
-	free(sharing.staging);
+	hwio_sharing_free(&sharing);
 	return is_good;
+}
+
+static void leave(const struct hwio_rooted *b, size_t bytes, const char *why)
+{
+	hwio_context_observed(b->context, HWIO_READ_BROADCAST, bytes, why);
+	hwio_context_switch_off(b->context, why);
 }
 
 static int transform(struct hwio_rooted *b, const struct order *order, struct part *part)
@@ -285,7 +183,7 @@ static int transform(struct hwio_rooted *b, const struct order *order, struct pa
 		hwio_context_transformed(b->context, HWIO_READ_BROADCAST, order->bytes,
 			hwio_model_saved(order->bytes, 2, hwio_seconds() - begin));
 	else if (is_root)
-		hwio_context_switch_off(b->context, "another rank can't read the file");
+		leave(b, order->bytes, "another rank can't read the file, or its datatype is not understood");
 	if (!is_done && is_root)
 		hwio_uses(b->receive, b->receive_count, b->receive_type);
 	return is_done ? MPI_SUCCESS : broadcast_unchanged(b);

@@ -1,6 +1,7 @@
 //! Naive I/O of MPI programs: as it is, with the library, and by hand, in turn. The programs are
 //! `tests/programs/mpiio/`, whose own clocks measure reading and writing.
 
+mod broadcast;
 mod matrix;
 mod mpi;
 mod node;
@@ -50,6 +51,7 @@ pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
         match part {
             Part::Node => bench.node(&mut report),
             Part::Nodes => bench.nodes(&mut report),
+            Part::Broadcast => bench.broadcast(&mut report),
             Part::Matrix => bench.matrix(&mut report),
             Part::Quiet => bench.quiet(&mut report),
         }

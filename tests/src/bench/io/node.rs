@@ -28,7 +28,7 @@ impl Bench<'_> {
         for mpi in &self.mpis {
             report.heading(&format!("One node, {RANKS} ranks, files in the page cache: {}", mpi.name));
             let mut table = Table::new(HEAD);
-            for program in Program::ALL {
+            for program in Program::BOTH {
                 let Some(binary) = self.compiled(mpi, program, report) else { continue };
                 for bytes in SIZES.into_iter().filter(|bytes| *bytes <= self.options.bytes_max) {
                     match self.node_case(mpi, program, &binary, bytes) {

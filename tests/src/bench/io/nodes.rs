@@ -25,7 +25,7 @@ const BYTES: u64 = 256 << 20;
 const LINK: &str = "200mbit";
 const SERVER: &str = "800mbit";
 /// The server's files are there, and its output: memory is taken as it is used.
-const RAM_DISK_MIB: u32 = 4096;
+pub(super) const RAM_DISK_MIB: u32 = 4096;
 const HEAD: [&str; 10] = [
     "pattern",
     "as it is, s",
@@ -40,10 +40,10 @@ const HEAD: [&str; 10] = [
 ];
 
 /// Nodes, a server, and access from the nodes to the server.
-struct Site<'a> {
-    cluster: &'a Cluster,
+pub(super) struct Site<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) hosts: Hosts,
     gluster: Gluster<'a>,
-    hosts: Hosts,
     _ssh: Ssh,
 }
 
@@ -58,6 +58,7 @@ impl Bench<'_> {
                 ClusterOptions { rate: Some(rate), ram_disk_mib: RAM_DISK_MIB, shares, ..ClusterOptions::default() };
             let cluster = Cluster::up(NODES + 1, &options).map_err(|error| error.to_string())?;
             let site = Site::new(&cluster, self.directory)?;
+            limit_server(&cluster, SERVER)?;
             let parameters = site.measured(self.directory)?;
             for mpi in &self.mpis {
                 self.nodes_of(mpi, &site, (bytes, &parameters), report);
@@ -72,7 +73,7 @@ impl Bench<'_> {
     fn nodes_of(&self, mpi: &Mpi, site: &Site<'_>, (bytes, parameters): (u64, &Parameters), report: &mut Report) {
         report.line(format!("{}:\n", mpi.name));
         let mut table = Table::new(HEAD);
-        for program in Program::ALL {
+        for program in Program::BOTH {
             let Some(binary) = self.compiled(mpi, program, report) else { continue };
             match self.rounds_of(mpi, program, &binary, site, bytes) {
                 Ok(rounds) => rows(&mut table, program, (bytes, parameters), &rounds),
@@ -115,15 +116,15 @@ impl Bench<'_> {
 }
 
 impl<'a> Site<'a> {
-    fn new(cluster: &'a Cluster, directory: &Path) -> Result<Site<'a>, String> {
+    /// The last node is the server.
+    pub(super) fn new(cluster: &'a Cluster, directory: &Path) -> Result<Site<'a>, String> {
         let keys = directory.join("ssh");
         let _ = fs::remove_dir_all(&keys);
         fs::create_dir_all(&keys).map_err(|error| format!("{}: {error}", keys.display()))?;
         let ssh = Ssh::start(cluster, &keys)?;
-        let names = cluster.nodes()[..NODES].iter().map(|node| node.name.clone()).collect();
+        let names = cluster.nodes().split_last().ok_or("a server is needed")?.1.iter().map(|node| node.name.clone()).collect();
         let hosts = Hosts { agent: ssh.agent.clone(), names };
         let gluster = Gluster::start(cluster)?;
-        widen(cluster)?;
         Ok(Site { cluster, gluster, hosts, _ssh: ssh })
     }
 
@@ -141,7 +142,7 @@ impl<'a> Site<'a> {
     }
 
     /// A volume with a new file and nothing else, which no node has seen.
-    fn renew(&self, directory: &Path, bytes: u64) -> Result<(), String> {
+    pub(super) fn renew(&self, directory: &Path, bytes: u64) -> Result<(), String> {
         self.gluster.unmount()?;
         let own = directory.join("volume/io");
         fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
@@ -150,14 +151,14 @@ impl<'a> Site<'a> {
         }
         self.gluster.clear()?;
         self.gluster.fill(&[own])?;
-        self.gluster.mount(NODES)
+        self.gluster.mount(self.hosts.names.len())
     }
 }
 
 /// Limits the server's link, at both ends, to the server's rate.
-fn widen(cluster: &Cluster) -> Result<(), String> {
+pub(super) fn limit_server(cluster: &Cluster, rate: &str) -> Result<(), String> {
     let server = cluster.nodes().last().expect("a cluster has nodes");
-    let rate: Rate = SERVER.parse().expect("a rate");
+    let rate: Rate = rate.parse().expect("a rate");
     let script = "tc qdisc del dev \"$0\" root 2>/dev/null; \
                   tc qdisc add dev \"$0\" root tbf rate \"$1\" burst \"$2\" latency 50ms";
     let (rate, burst) = (rate.to_string(), rate.burst_bytes().to_string());
@@ -209,7 +210,7 @@ fn predicted(program: Program, index: usize, bytes: u64, parameters: &Parameters
     let name = program.patterns()[index];
     let pattern = Pattern::ALL.into_iter().find(|pattern| pattern.name() == name).expect("each pattern is known");
     let (form, pieces) = match program {
-        Program::Rows => (Form::Whole, 1),
+        Program::Rows | Program::Broadcast => (Form::Whole, 1),
         // A block has half of the matrix's rows.
         Program::Blocks => (Form::NodeRows, program.lines(bytes) as u32 / 2),
     };

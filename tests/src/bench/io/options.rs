@@ -12,6 +12,8 @@ pub(super) enum Part {
     Node,
     /// Each pattern on 4 nodes and a file server, with slow links.
     Nodes,
+    /// A file that all of 8 nodes need, from a server with a link of 1 Gbit/s.
+    Broadcast,
     /// Each pattern in pairs of operations of all sizes: is any slower?
     Matrix,
     /// Programs without a pattern.
@@ -21,7 +23,7 @@ pub(super) enum Part {
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
     /// The measured programs.
-    #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "matrix", "quiet"])]
+    #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "broadcast", "matrix", "quiet"])]
     pub(super) parts: Vec<Part>,
     /// With which MPIs, as openmpi4 or mpich5; all that are installed if none is named.
     #[arg(long = "mpi", value_delimiter = ',', value_name = "NAME")]

@@ -34,16 +34,20 @@ pub(super) enum Program {
     Rows,
     /// Send and receive.
     Blocks,
+    /// A broadcast, without writing.
+    Broadcast,
 }
 
 impl Program {
-    pub(super) const ALL: [Program; 2] = [Program::Rows, Program::Blocks];
+    /// Those that read and write.
+    pub(super) const BOTH: [Program; 2] = [Program::Rows, Program::Blocks];
 
     /// Its source, below `tests/programs`.
     pub(super) fn source(self) -> &'static str {
         match self {
             Program::Rows => "mpiio/c/rows.c",
             Program::Blocks => "mpiio/c/blocks.c",
+            Program::Broadcast => "mpiio/c/broadcast.c",
         }
     }
 
@@ -52,6 +56,7 @@ impl Program {
         match self {
             Program::Rows => ["read+scatter", "gather+write"],
             Program::Blocks => ["read+send", "receive+write"],
+            Program::Broadcast => ["read+bcast", "-"],
         }
     }
 
@@ -79,6 +84,7 @@ impl Program {
                 let lines = self.lines(bytes);
                 [number("--rows", lines), number("--columns", bytes / 8 / lines)].concat()
             }
+            Program::Broadcast => number("--bytes", bytes).into(),
         }
     }
 }
@@ -203,7 +209,7 @@ mod tests {
 
     #[test]
     fn sizes_are_as_requested() {
-        for program in Program::ALL {
+        for program in Program::BOTH {
             for bytes in (10..=30).map(|power| 1_u64 << power) {
                 let options = program.options(bytes, 4);
                 let value = |at: usize| options[at].parse::<u64>().unwrap();

@@ -98,8 +98,8 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor),
 				 hash = hwio_hash(hwio_hash(HWIO_HASH_START, type, strlen(type)), point, strlen(point));
-			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen,
-				strcmp(type, SERVED_TYPE) == 0};
+			mounts[mount_count++] = (struct mount){
+				device, is_common ? hash : hash ^ device << 20, seen, strcmp(type, SERVED_TYPE) == 0};
 		}
 	}
 	free(line);

@@ -25,7 +25,8 @@ int hwio_wait_sparingly(MPI_Request *request)
 {
 	struct timespec moment = {0, HWIO_NAP_NS};
 	int is_done = 0, result = MPI_SUCCESS;
-	for (int tests = 0; (result = hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !is_done;
+	for (int tests = 0;
+		(result = hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !is_done;
 		tests++) {
 		if (tests < YIELDS_MAX)
 			sched_yield();

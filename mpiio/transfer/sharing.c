@@ -73,7 +73,8 @@ static bool cut(const struct hwio_runs *all, struct piece piece, struct hwio_run
 		const struct hwio_run *run = &all->run[i];
 		for (uint64_t n = 0; n < run->count && at < high; n++, at += run->bytes) {
 			uint64_t from = at > low ? at : low, to = at + run->bytes < high ? at + run->bytes : high;
-			if (from < to && !hwio_runs_append(part, run->offset + n * run->stride + (from - at), to - from))
+			if (from < to &&
+				!hwio_runs_append(part, run->offset + n * run->stride + (from - at), to - from))
 				return false;
 		}
 	}
@@ -151,8 +152,7 @@ static void start_reading(struct ring *ring)
 		pthread_attr_setstacksize(&attributes, STACK_BYTES + hwio_page_bytes);
 		hwio_signals_block(&all);
 		hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
-		ring->has_thread =
-			hwio_libc.pthread_create(&ring->thread, &attributes, read_pieces, ring) == 0;
+		ring->has_thread = hwio_libc.pthread_create(&ring->thread, &attributes, read_pieces, ring) == 0;
 		hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
 	pthread_attr_destroy(&attributes);

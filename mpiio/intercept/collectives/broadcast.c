@@ -48,8 +48,7 @@ static int broadcast_unchanged(const struct hwio_rooted *b)
 		return HWIO_INSIDE(hwio_real.MPI_Bcast_c(b->receive, b->receive_count, b->receive_type, b->root,
 			b->comm));
 #endif
-	return HWIO_INSIDE(
-		hwio_real.MPI_Bcast(b->receive, (int)b->receive_count, b->receive_type, b->root, b->comm));
+	return HWIO_INSIDE(hwio_real.MPI_Bcast(b->receive, (int)b->receive_count, b->receive_type, b->root, b->comm));
 }
 
 /* Returns true if the reading of the found runs may be shared, and is faster. */
@@ -115,8 +114,7 @@ static bool open_part(const struct hwio_rooted *b, const struct order *order, st
 {
 	part->is_known = hwio_layout_make(&part->layout, b->receive, b->receive_count, b->receive_type);
 	if (!part->is_known || part->layout.bytes != order->bytes ||
-		!hwio_path_is_sound(order->path, order->path_bytes) ||
-		!hwio_runs_are_sound(&order->runs, order->bytes))
+		!hwio_path_is_sound(order->path, order->path_bytes) || !hwio_runs_are_sound(&order->runs, order->bytes))
 		return false;
 	part->file = hwio_file_open(order->path, O_RDONLY, &order->identity);
 	return part->file != NULL;
@@ -141,14 +139,12 @@ static bool read_by_each(const struct hwio_rooted *b, const struct order *order,
 }
 
 /* Returns true if all ranks have all of it; false on all ranks alike. */
-static bool read_together(const struct hwio_rooted *b, const struct order *order, const struct part *part, bool can_read)
+static bool read_together(const struct hwio_rooted *b, const struct order *order, const struct part *part,
+	bool can_read)
 {
 	bool is_root = hwio_rooted_is_root(b);
-	struct hwio_sharing sharing = {.comm = b->known,
-		.id = order->id,
-		.file = part->file,
-		.runs = &order->runs,
-		.layout = &part->layout};
+	struct hwio_sharing sharing = {
+		.comm = b->known, .id = order->id, .file = part->file, .runs = &order->runs, .layout = &part->layout};
 	bool is_good = agree(b, can_read && hwio_sharing_prepare(&sharing));
 	if (is_good) {
 		if (is_root)

@@ -87,7 +87,8 @@ impl Bench<'_> {
         }
         let reading = Sample::new(readings);
         let seconds = |variant| median(rounds.milliseconds(variant, 0), 0);
-        let of_reading = rounds.milliseconds(Variant::Library, 0).map(|library| library.median() / 1e3 / reading.median());
+        let of_reading =
+            rounds.milliseconds(Variant::Library, 0).map(|library| library.median() / 1e3 / reading.median());
         Ok([
             mpi.name.to_owned(),
             format!("{:.2}", reading.median()),

@@ -122,7 +122,8 @@ impl<'a> Site<'a> {
         let _ = fs::remove_dir_all(&keys);
         fs::create_dir_all(&keys).map_err(|error| format!("{}: {error}", keys.display()))?;
         let ssh = Ssh::start(cluster, &keys)?;
-        let names = cluster.nodes().split_last().ok_or("a server is needed")?.1.iter().map(|node| node.name.clone()).collect();
+        let names =
+            cluster.nodes().split_last().ok_or("a server is needed")?.1.iter().map(|node| node.name.clone()).collect();
         let hosts = Hosts { agent: ssh.agent.clone(), names };
         let gluster = Gluster::start(cluster)?;
         Ok(Site { cluster, gluster, hosts, _ssh: ssh })

@@ -12,7 +12,13 @@ void hwio_mounts_start(void);
 void hwio_mounts_parse(FILE *file, bool is_one_machine);
 bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
-/* Makes other nodes see the writes of this descriptor. Returns 0 or an error number. */
+/* Makes other nodes see the writes of this descriptor, and drops what this node has cached of the file. Returns 0 or an
+ * error number. */
 int hwio_mounts_publish(int descriptor);
+/* Drops what this node has cached of the file, its size included: other nodes have written to it. */
+void hwio_mounts_forget(int descriptor);
+/* Returns true if a node that writes a part of a page may write the rest of the page, too, as it has cached it. Two nodes
+ * must not write to the same page there. */
+bool hwio_mounts_writes_pages(const struct hwio_identity *identity);
 
 #endif

@@ -244,9 +244,8 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run
 	return is_good;
 }
 
-bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write)
+static bool transfer_from(struct walk walk, int descriptor, const struct hwio_runs *runs, bool is_write)
 {
-	struct walk walk = {layout, 0, 0};
 	hwio_step_in();
 	bool is_good = true;
 	for (uint32_t i = 0; i < runs->count && is_good; i++) {
@@ -271,4 +270,18 @@ bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const stru
 	}
 	hwio_step_out();
 	return is_good;
+}
+
+bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write)
+{
+	return transfer_from((struct walk){layout, 0, 0}, descriptor, runs, is_write);
+}
+
+bool hwio_runs_write(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, uint64_t skip)
+{
+	struct walk walk = {layout, 0, 0};
+	while (walk.block < layout->count && layout->blocks[walk.block].bytes <= skip)
+		skip -= layout->blocks[walk.block++].bytes;
+	walk.done = skip;
+	return transfer_from(walk, descriptor, runs, true);
 }

@@ -33,5 +33,7 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 	struct hwio_context **context, bool is_observing);
 /* Reads the runs into the buffer, or writes them from it. False: an error, or an end of the file. */
 bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write);
+/* Writes the runs from the buffer's stream behind its first `skip` bytes. */
+bool hwio_runs_write(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, uint64_t skip);
 
 #endif

@@ -185,7 +185,7 @@ int hwio_mounts_publish(int descriptor)
 	return error;
 }
 
-bool hwio_mounts_writes_pages(const struct hwio_identity *identity)
+bool hwio_mounts_is_nfs(const struct hwio_identity *identity)
 {
 	return identity->file_system == NFS_SUPER_MAGIC;
 }

@@ -27,6 +27,8 @@ bool hwio_runs_append(struct hwio_runs *runs, uint64_t offset, uint64_t bytes);
 bool hwio_runs_are_sound(const struct hwio_runs *runs, uint64_t bytes);
 uint64_t hwio_runs_bytes(const struct hwio_runs *runs);
 uint64_t hwio_runs_pieces(const struct hwio_runs *runs);
+/* Returns how many bytes of a network file system a node reads for the runs: whole pages, and small gaps. */
+uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs);
 /* Finds the buffer's bytes in one file, by the records of its memory. Bytes that the program could have changed are
  * compared with the file, up to a few megabytes. False: some bytes are no copy. */
 bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file,

@@ -48,7 +48,6 @@ exec $b switch_root /root /bin/sh -c '
 	mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm; mount -t tmpfs run /run
 	sh -c "$(cat /out/command)" </dev/null >/out/output 2>&1
 	echo $? >/out/status
-	sync
 	/bin/busybox poweroff -f'
 INIT
 chmod +x "$scratch/root/init"

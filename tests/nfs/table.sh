@@ -10,7 +10,7 @@ run() {
 	name=$1
 	shift
 	for round in $(seq "$rounds"); do
-		for kind in plain library; do
+		for kind in ${KINDS:-plain library}; do
 			echo 3 >/proc/sys/vm/drop_caches
 			rm -f /export/out*
 			case $kind in
@@ -19,7 +19,7 @@ run() {
 			esac
 			rm -f /export.report
 			# shellcheck disable=SC2086
-			start "$mpi" $with "$@" --in /nfs/in --out /nfs/out >/run/said 2>/run/errors || cat /run/errors
+			start "$mpi" timeout 90 $with "$@" --in /nfs/in --out /nfs/out >/run/said 2>/run/errors || cat /run/errors
 			echo "$name $kind $(tr '\n' ' ' </run/said) sum=$(cat /export/out* | cksum | cut -d' ' -f1)" \
 				"$(grep -c . /export.report 2>/dev/null)"
 			grep -v btl_tcp /run/errors | head -3
@@ -29,5 +29,5 @@ run() {
 }
 head -c "$bytes" /dev/urandom >/export/in
 ln /export/in /export/in.0
-run 1d "$programs/${mpi}/c_rows_c" --rows $((bytes / 65536)) --row-bytes 65536 --files
-run 2d "$programs/${mpi}/c_blocks_c" --rows $((bytes / 8 / side)) --columns $side
+[ "${6:-all}" = 2d ] || run 1d "$programs/${mpi}/c_rows_c" --rows $((bytes / 65536)) --row-bytes 65536 --files
+[ "${6:-all}" = 1d ] || run 2d "$programs/${mpi}/c_blocks_c" --rows $((bytes / 8 / side)) --columns $side

@@ -11,6 +11,7 @@
 #include "base/left.h"
 #include "memory/records.h"
 #include "mpi/model.h"
+#include "mpi/mounts.h"
 #include "mpi/control.h"
 #include "mpi/runs.h"
 #include "real.h"
@@ -177,8 +178,10 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	hwio_enter();
 	if (hwio_layout_make(&layout, buffer, count, type)) {
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
-			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs))
-								: hwio_model_scatter_gain(bytes, ranks);
+			double gain = pattern == HWIO_READ_SEND
+				? hwio_model_send_gain(bytes, hwio_runs_read_bytes(&runs), hwio_runs_pieces(&runs),
+					  hwio_mounts_is_nfs(&file->identity))
+				: hwio_model_scatter_gain(bytes, ranks);
 			hwio_context_observed(context, pattern, bytes,
 				gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;

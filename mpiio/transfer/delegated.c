@@ -379,9 +379,9 @@ static bool find_own(const struct writing *w, struct hwio_layout *own, bool is_w
 			size_t skip = 0, bytes = one->layout.blocks[i].bytes;
 			if (!is_whole && one->layout.count == 1)
 				bytes = find_part(w, &one->layout, &skip);
-			blocks[filled++] = (struct hwio_block){(intptr_t)(one->layout.buffer +
-								       one->layout.blocks[i].at + skip -
-								       (char *)w->target.low),
+			blocks[filled++] = (struct hwio_block){
+				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at + skip -
+					(char *)w->target.low),
 				bytes};
 		}
 	qsort(blocks, filled, sizeof(*blocks), by_address);

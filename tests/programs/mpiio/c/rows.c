@@ -6,8 +6,9 @@
  *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--twin]
  *
  * A step is one table; the tables lie one after the other, behind the header, in one file, or with --files in files
- * FILE.0, FILE.1, …, each closed before the next step. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
- * new memory for each step. --twin: each rank reads and writes its own rows, collectively.
+ * FILE.0, FILE.1, …, each closed before the next step. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row
+ * by each call. --fresh: rank 0 takes new memory for each step. --twin: each rank reads and writes its own rows,
+ * collectively.
  */
 #define _GNU_SOURCE
 #include "io_method.h"

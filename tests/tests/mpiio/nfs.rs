@@ -35,7 +35,8 @@ fn kernel() -> Result<PathBuf, String> {
         ("cpio", "cpio"),
     ];
     for (command, package) in needed {
-        let found = Command::new("sh").args(["-c", &format!("PATH=$PATH:/usr/sbin:/sbin command -v {command}")]).output();
+        let found =
+            Command::new("sh").args(["-c", &format!("PATH=$PATH:/usr/sbin:/sbin command -v {command}")]).output();
         if !found.is_ok_and(|output| output.status.success()) {
             return Err(format!("{command} is not installed (package {package})"));
         }

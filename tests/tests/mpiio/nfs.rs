@@ -4,17 +4,19 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::{Fixture, Program, skipped};
 
 use crate::programs::make_input;
-use crate::{MPICH, OPEN_MPI, with_first};
+use crate::with_mpi;
 
 /// Names a directory with the unpacked package of a kernel of Debian, for which `depmod -b` was called.
 const KERNEL: &str = "HEADWATER_TEST_NFS_KERNEL";
 /// The emulated machine is stopped then.
 const SECONDS_MAX: &str = "170";
+const TIME_MAX: Duration = Duration::from_secs(180);
 const INPUT_BYTES: usize = 4_000_000;
 /// Shares that begin and end within pages, within a file and one after the other; and blocks, which are exchanged.
 const CASES: [(&str, &str, &str); 3] = [
@@ -82,7 +84,7 @@ fn writes_are_those_of_one_node(mpi: &Mpi) {
         list.display()
     );
     let machine = Program::new(scripts.join("machine.sh")).arg(&kernel).arg(&answers).args([SECONDS_MAX, &check]);
-    let output = machine.run();
+    let output = machine.start().finish_within(TIME_MAX);
     for line in expected {
         assert!(output.stdout.lines().any(|one| one == line), "{line}: {} {}", output.stdout, output.stderr);
     }
@@ -90,10 +92,10 @@ fn writes_are_those_of_one_node(mpi: &Mpi) {
 
 #[test]
 fn open_mpi() {
-    with_first(OPEN_MPI, writes_are_those_of_one_node);
+    with_mpi("openmpi4", writes_are_those_of_one_node);
 }
 
 #[test]
 fn mpich() {
-    with_first(MPICH, writes_are_those_of_one_node);
+    with_mpi("mpich4", writes_are_those_of_one_node);
 }

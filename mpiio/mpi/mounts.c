@@ -12,6 +12,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
+
 #include "mpi/control.h"
 #include "mpi/nodes.h"
 #include "real.h"
@@ -24,7 +26,8 @@
  * buffers; or after it has synchronised the file. */
 enum seen { SEEN_AT_ONCE, SEEN_BY_STAT, SEEN_BY_SYNC };
 
-/* A name that ends in a dot is a prefix; the first match counts. */
+/* A name that ends in a dot is a prefix; the first match counts. Of NFS, the mounted source counts, too: two servers may
+ * have the same numbers of inodes. */
 static const struct {
 	const char *name;
 	enum seen seen;
@@ -88,16 +91,18 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 	size_t capacity = 0;
 	while (mount_count < MOUNTS_MAX && getline(&line, &capacity, file) > 0) {
 		unsigned int major, minor;
-		char point[HWIO_PATH_BYTES_MAX], type[64];
+		char point[HWIO_PATH_BYTES_MAX], type[64], source[HWIO_PATH_BYTES_MAX] = "";
 		const char *rest = strstr(line, " - ");
 		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
-			sscanf(rest, " - %63s", type) != 1)
+			sscanf(rest, " - %63s %1023s", type, source) < 1)
 			continue;
 		enum seen seen = SEEN_AT_ONCE;
 		bool is_common = is_network(type, &seen);
 		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor),
 				 hash = hwio_hash(hwio_hash(HWIO_HASH_START, type, strlen(type)), point, strlen(point));
+			if (strncmp(type, "nfs", 3) == 0)
+				hash = hwio_hash(hash, source, strlen(source));
 			mounts[mount_count++] = (struct mount){
 				device, is_common ? hash : hash ^ device << 20, seen, strcmp(type, SERVED_TYPE) == 0};
 		}
@@ -186,7 +191,26 @@ int hwio_mounts_publish(int descriptor)
 	int result = mount->seen == SEEN_BY_STAT
 		? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
 		: hwio_libc.fdatasync(descriptor);
-	return result == 0 ? 0 : errno;
+	int error = result == 0 ? 0 : errno;
+	/* A client of NFS takes a change of the file at about the same time for its own write. So no page remains that
+	 * other nodes may have changed. */
+	hwio_file_forget(descriptor);
+	return error;
+}
+
+bool hwio_mounts_is_nfs(const struct hwio_identity *identity)
+{
+	return identity->file_system == NFS_SUPER_MAGIC;
+}
+
+void hwio_mounts_forget(int descriptor)
+{
+	struct stat status;
+	struct statx fresh;
+	hwio_file_forget(descriptor);
+	if (fstat(descriptor, &status) == 0 && find_mount(status.st_dev) &&
+		find_mount(status.st_dev)->seen == SEEN_BY_SYNC)
+		statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh);
 }
 
 bool hwio_mounts_is_one_node(void)

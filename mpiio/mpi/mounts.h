@@ -14,7 +14,13 @@ bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
 /* Returns true if each node reads this file from its own memory: there is one node, or the node's daemon serves it. */
 bool hwio_mounts_is_near(const struct hwio_identity *identity);
-/* Makes other nodes see the writes of this descriptor. Returns 0 or an error number. */
+/* Makes other nodes see the writes of this descriptor, and drops what this node has cached of the file. Returns 0 or an
+ * error number. */
 int hwio_mounts_publish(int descriptor);
+/* Drops what this node has cached of the file, its size included: other nodes have written to it. */
+void hwio_mounts_forget(int descriptor);
+/* Returns true for a file on NFS. One server answers all nodes. A node that writes a part of a page may write the rest
+ * of the page, too, as it has cached it, so two nodes must not write to the same page. */
+bool hwio_mounts_is_nfs(const struct hwio_identity *identity);
 
 #endif

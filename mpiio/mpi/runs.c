@@ -202,10 +202,25 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 
 /* Returns true for small pieces near each other: on a network file system a request costs more than the bytes
  * between. */
-static bool is_worth_sieving(int descriptor, const struct hwio_run *run)
+static bool is_worth_sieving(const struct hwio_run *run)
 {
-	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX &&
-		hwio_file_system_is_shared(descriptor);
+	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX;
+}
+
+uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hwio_run *run = &runs->run[i];
+		if (is_worth_sieving(run))
+			bytes += (run->count - 1) * run->stride + run->bytes;
+		else
+			for (uint64_t piece = 0; piece < run->count; piece++) {
+				uint64_t at = run->offset + piece * run->stride;
+				bytes += hwio_page_up(at + run->bytes) - hwio_page_down(at);
+			}
+	}
+	return bytes;
 }
 
 /* Copies a stream of bytes into the layout. */
@@ -244,15 +259,14 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run
 	return is_good;
 }
 
-bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write)
+static bool transfer_from(struct walk walk, int descriptor, const struct hwio_runs *runs, bool is_write)
 {
-	struct walk walk = {layout, 0, 0};
 	hwio_step_in();
 	bool is_good = true;
 	for (uint32_t i = 0; i < runs->count && is_good; i++) {
 		const struct hwio_run *run = &runs->run[i];
 		uint64_t ahead = 0;
-		if (!is_write && is_worth_sieving(descriptor, run)) {
+		if (!is_write && is_worth_sieving(run) && hwio_file_system_is_shared(descriptor)) {
 			is_good = read_sieved(descriptor, &walk, run);
 			continue;
 		}
@@ -271,4 +285,18 @@ bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const stru
 	}
 	hwio_step_out();
 	return is_good;
+}
+
+bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write)
+{
+	return transfer_from((struct walk){layout, 0, 0}, descriptor, runs, is_write);
+}
+
+bool hwio_runs_write(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, uint64_t skip)
+{
+	struct walk walk = {layout, 0, 0};
+	while (walk.block < layout->count && layout->blocks[walk.block].bytes <= skip)
+		skip -= layout->blocks[walk.block++].bytes;
+	walk.done = skip;
+	return transfer_from(walk, descriptor, runs, true);
 }

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +134,7 @@ static bool collect_reply(struct hwio_transfer *one)
 			abort();
 		hwio_stream_receive(&copy, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 		errno = 0;
-		is_good = hwio_runs_transfer(one->descriptor, &one->runs, &copy, true);
+		is_good = hwio_runs_write(one->descriptor, &one->runs, &copy, one->skip);
 		int error = errno ? errno : EIO;
 		if (has_buffer) {
 			/* The received data completes the buffer, too. */
@@ -147,7 +146,7 @@ static bool collect_reply(struct hwio_transfer *one)
 		free(copy.buffer);
 		errno = error;
 	}
-	hwio_file_forget(one->descriptor);
+	hwio_mounts_forget(one->descriptor);
 	return is_good;
 }
 
@@ -235,8 +234,9 @@ static bool is_fit(struct writing *w)
 		!hwio_identity_of(w->target.descriptor, &w->status, &w->identity))
 		return false;
 	w->target.bytes_before = w->status.st_size;
-	/* Clients of NFS don't see each other's writes until they open the file anew. */
-	return w->identity.file_system != NFS_SUPER_MAGIC && hwio_mounts_share(&w->identity) && is_named(w);
+	w->target.is_by_pages = hwio_mounts_is_nfs(&w->identity);
+	/* Ranks of one node have the same client of NFS, and would wait for each other. */
+	return !(w->target.is_by_pages && hwio_mounts_is_one_node()) && hwio_mounts_share(&w->identity) && is_named(w);
 }
 
 /* Returns true if this process has the file open for reading: it could read parts that aren't written yet. */
@@ -279,9 +279,32 @@ static bool has_changed(const struct hwio_transfer *one)
 	/* The rest of such a page may be deferred. */
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
 	bool has_changed = memcmp((void *)layout->low, one->edges, one->head) != 0 ||
-		memcmp((void *)one->high, one->edges + one->head, one->tail) != 0;
+		memcmp((void *)one->high, one->edges + 2 * hwio_page_bytes - one->tail, one->tail) != 0;
 	hwio_pages_dismiss(admitted);
 	return has_changed;
+}
+
+/* Finds the part of a message that its sender may write: all, or what fills whole pages of the file. `skip`: the bytes
+ * before. Returns 0 if there is none. */
+static size_t find_part(const struct writing *w, const struct hwio_layout *layout, size_t *skip)
+{
+	*skip = 0;
+	if (!w->target.is_by_pages)
+		return layout->bytes;
+	uint64_t low = (uint64_t)offset_of(w, layout->low), high = low + layout->bytes;
+	uint64_t first = hwio_page_up(low), end = hwio_page_down(high);
+	*skip = (size_t)(first - low);
+	return layout->count == 1 && first < end ? (size_t)(end - first) : 0;
+}
+
+/* Returns true if a message lies in pieces, so that only an exchange writes whole pages of it. */
+static bool has_pieces(const struct writing *w)
+{
+	size_t skip;
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
+		if (hwio_target_has(&w->target, &one->layout) && find_part(w, &one->layout, &skip) == 0)
+			return true;
+	return false;
 }
 
 /* Fetches messages that can't be delegated as a whole. Returns how many can. */
@@ -310,6 +333,12 @@ static void send_verdict(struct hwio_transfer *one, const struct writing *w)
 	struct hwio_verdict verdict = {
 		.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too, .identity = w->identity};
 	hwio_target_runs(&w->target, &one->layout, &verdict.runs);
+	size_t skip, bytes = find_part(w, &one->layout, &skip);
+	if (bytes < one->layout.bytes) {
+		verdict.skip = skip;
+		verdict.runs.count = 0;
+		hwio_runs_append(&verdict.runs, (uint64_t)offset_of(w, one->layout.low) + skip, bytes);
+	}
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
 	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
@@ -317,6 +346,7 @@ static void send_verdict(struct hwio_transfer *one, const struct writing *w)
 	one->is_write = true;
 	one->is_sent_too = verdict.is_sent_too;
 	one->runs = verdict.runs;
+	one->skip = verdict.skip;
 	one->device = w->status.st_dev;
 	one->inode = w->status.st_ino;
 	one->descriptor = fcntl(w->target.descriptor, F_DUPFD_CLOEXEC, 512);
@@ -333,23 +363,29 @@ static int by_address(const void *a, const void *b)
 	return (left->at > right->at) - (left->at < right->at);
 }
 
-/* Finds the blocks between the delegated ones, which this rank writes itself. */
-static bool find_own(const struct writing *w, struct hwio_layout *own)
+/* Finds the blocks between the delegated ones, which this rank writes itself; `is_whole`: all of a message's bytes are
+ * delegated. */
+static bool find_own(const struct writing *w, struct hwio_layout *own, bool is_whole)
 {
 	size_t count = 0, filled = 0;
+	memset(own, 0, sizeof(*own));
 	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		count += hwio_target_has(&w->target, &one->layout) ? one->layout.count : 0;
 	struct hwio_block *blocks = malloc((count + 1) * sizeof(*blocks));
 	if (!blocks)
 		return false;
 	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
-		for (size_t i = 0; hwio_target_has(&w->target, &one->layout) && i < one->layout.count; i++)
+		for (size_t i = 0; hwio_target_has(&w->target, &one->layout) && i < one->layout.count; i++) {
+			size_t skip = 0, bytes = one->layout.blocks[i].bytes;
+			if (!is_whole && one->layout.count == 1)
+				bytes = find_part(w, &one->layout, &skip);
 			blocks[filled++] = (struct hwio_block){
-				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->target.low),
-				one->layout.blocks[i].bytes};
+				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at + skip -
+					(char *)w->target.low),
+				bytes};
+		}
 	qsort(blocks, filled, sizeof(*blocks), by_address);
 	blocks[filled] = (struct hwio_block){(intptr_t)(w->target.high - w->target.low), 0};
-	memset(own, 0, sizeof(*own));
 	own->buffer = (char *)w->target.low;
 	own->blocks = blocks;
 	intptr_t at = 0;
@@ -390,6 +426,9 @@ static void restore(const struct writing *w)
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
 			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes, offset_of(w, at));
 		}
+		/* This rank may not have written them. */
+		if (w->target.is_by_pages)
+			hwio_incoming_place_ends(one);
 		hwio_pages_dismiss(admitted);
 		hwio_pages_settle(one->low, one->high);
 		hwio_incoming_free(one);
@@ -451,25 +490,39 @@ static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 	return is_done;
 }
 
+/* Prepares a write by pages: this rank's node has nothing cached of the file, and the ends of the messages are here. */
+static bool prepare_pages(const struct writing *w)
+{
+	if (hwio_mounts_publish(w->target.descriptor) != 0)
+		return false;
+	size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
+	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
+		if (hwio_target_has(&w->target, &one->layout))
+			hwio_incoming_place_ends(one);
+	hwio_pages_dismiss(admitted);
+	return true;
+}
+
 static bool delegate(struct writing *w, struct hwio_context *context, bool *is_gather)
 {
 	struct hwio_layout own;
-	bool is_done = false;
-	if (!find_own(w, &own))
+	bool is_done = false, has_gaps = has_pieces(w);
+	if ((has_gaps && w->is_sent_too) || (w->target.is_by_pages && !prepare_pages(w)) || !find_own(w, &own, true))
 		return false;
 	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 		if (hwio_target_has(&w->target, &one->layout)) {
 			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
 			hwio_context_used(one->context);
 		}
-	if (!w->is_sent_too && hwio_exchange_is_better(&w->target, &own)) {
+	if (!w->is_sent_too && (has_gaps || hwio_exchange_is_better(&w->target, &own))) {
 		size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
 		is_done = (w->may_return && hwio_model_defers_exchanges() &&
 				  hwio_deferred_write_add(&w->target, &own)) ||
 			hwio_exchange_write(&w->target, &own);
 		hwio_pages_dismiss(admitted);
 	} else {
-		is_done = delegate_parts(w, &own);
+		free(own.blocks);
+		is_done = find_own(w, &own, false) && delegate_parts(w, &own);
 	}
 	if (is_done)
 		defer_to_file(w, context);

@@ -65,11 +65,16 @@ struct hwio_reply hwio_incoming_reply(uint64_t id, int world_rank)
 	return reply;
 }
 
-/* Copies the edges to where they belong, or from there. */
+static char *edges_end(const struct hwio_transfer *one)
+{
+	return one->edges + 2 * hwio_page_bytes;
+}
+
+/* Copies the bytes before and behind the protected pages to where they belong, or from there. */
 static void copy_edges(struct hwio_transfer *one, bool is_write)
 {
 	hwio_layout_copy(&one->layout, 0, one->edges, one->head, is_write);
-	hwio_layout_copy(&one->layout, one->layout.bytes - one->tail, one->edges + one->head, one->tail, is_write);
+	hwio_layout_copy(&one->layout, one->layout.bytes - one->tail, edges_end(one) - one->tail, one->tail, is_write);
 }
 
 /* Restores the bytes outside of the protected pages. */
@@ -86,7 +91,7 @@ static void restore_edges(const struct hwio_transfer *one)
 		if (end > one->high) {
 			uintptr_t from = at > one->high ? at : one->high;
 			size_t behind = position + (from - at) - (layout->bytes - one->tail);
-			memcpy((void *)from, one->edges + one->head + behind, end - from);
+			memcpy((void *)from, edges_end(one) - one->tail + behind, end - from);
 		}
 	}
 }
@@ -151,6 +156,13 @@ static bool is_ascending(const struct hwio_layout *layout)
 	return layout->count > 0;
 }
 
+void hwio_incoming_place_ends(const struct hwio_transfer *one)
+{
+	const struct hwio_layout *layout = &one->layout;
+	hwio_layout_copy(layout, 0, one->edges, hwio_page_bytes, true);
+	hwio_layout_copy(layout, layout->bytes - hwio_page_bytes, one->edges + hwio_page_bytes, hwio_page_bytes, true);
+}
+
 bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 {
 	return layout->bytes >= 4 * hwio_page_bytes && is_ascending(layout) && !hwio_is_threaded() &&
@@ -211,12 +223,11 @@ void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout
 {
 	uintptr_t low = hwio_page_up(layout->low), high = hwio_page_down(layout->high);
 	size_t head = low - layout->low, tail = layout->high - high;
-	struct hwio_transfer *one = make_pending(id, world_rank, layout, context, head + tail);
+	struct hwio_transfer *one = make_pending(id, world_rank, layout, context, 2 * hwio_page_bytes);
 	one->head = head;
 	one->tail = tail;
 	one->edges = (char *)(one + 1);
-	memcpy(one->edges, edges, head);
-	memcpy(one->edges + head, edges + 2 * hwio_page_bytes - tail, tail);
+	memcpy(one->edges, edges, 2 * hwio_page_bytes);
 	/* Its first and last page may have parts of other buffers. */
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
 	copy_edges(one, true);

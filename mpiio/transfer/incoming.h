@@ -43,6 +43,8 @@ struct hwio_reply hwio_incoming_reply(uint64_t id, int world_rank);
 void hwio_incoming_receive(struct hwio_transfer *one);
 /* Receives data that is being sent, and removes it from the list. */
 void hwio_incoming_fill(struct hwio_transfer *one);
+/* Copies the data's first and last page to where they belong. */
+void hwio_incoming_place_ends(const struct hwio_transfer *one);
 /* Removes it from the list, without protecting or opening its pages. */
 void hwio_incoming_unlink(struct hwio_transfer *one);
 void hwio_incoming_free(struct hwio_transfer *one);

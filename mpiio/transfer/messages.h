@@ -14,6 +14,8 @@ struct hwio_verdict {
 	uint16_t is_sent_too;
 	uint32_t path_bytes;
 	struct hwio_identity identity;
+	/* The receiver writes this many of the data's first bytes itself, and what follows the runs. */
+	uint64_t skip;
 	struct hwio_runs runs;
 	char path[HWIO_PATH_BYTES_MAX];
 };

@@ -28,15 +28,19 @@ void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, in
 
 static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
 {
+	uint64_t bytes = hwio_runs_bytes(&verdict->runs);
 	*error = EIO;
-	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
-		!hwio_runs_are_sound(&verdict->runs, layout->bytes))
+	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) || !hwio_runs_are_sound(&verdict->runs, bytes) ||
+		verdict->skip > layout->bytes || bytes > layout->bytes - verdict->skip)
 		return false;
 	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
 	*error = errno;
 	if (!file)
 		return false;
-	bool is_good = hwio_runs_transfer(file->descriptor, &verdict->runs, layout, true);
+	/* No page in the cache may add to what is written. */
+	if (hwio_mounts_is_nfs(&verdict->identity))
+		hwio_file_forget(file->descriptor);
+	bool is_good = hwio_runs_write(file->descriptor, &verdict->runs, layout, verdict->skip);
 	*error = is_good ? hwio_mounts_publish(file->descriptor) : errno;
 	hwio_file_release(file);
 	return is_good && *error == 0;

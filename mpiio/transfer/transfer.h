@@ -39,8 +39,10 @@ struct hwio_transfer {
 	struct hwio_context *context;
 	/* The data in memory: the receiver's buffer, or that of an offer. */
 	struct hwio_layout layout;
-	/* Its place in a file: of a hint, and of a write that the sender carries out. */
+	/* Its place in a file: of a hint, and of a write that the sender carries out. The runs begin behind so many bytes
+	 * of the data. */
 	struct hwio_runs runs;
+	uint64_t skip;
 	/* The sender's copy, once it is late. */
 	struct hwio_copy copy;
 	struct hwio_transfer *next;
@@ -50,7 +52,7 @@ struct hwio_transfer {
 			/* Protected pages, and how many bytes of memory lie before and behind them. */
 			uintptr_t low, high;
 			size_t head, tail;
-			/* As many of the data's first and last bytes, which were delivered at once; or NULL. */
+			/* The data's first page and its last one, which were delivered at once; or NULL. */
 			char *edges;
 			/* The sender writes to this file, for data that it can't write; it may send the data, too. */
 			bool is_write, is_sent_too;

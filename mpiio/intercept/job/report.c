@@ -180,7 +180,8 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
 			double gain = hwio_model_scatter_gain(bytes, ranks);
 			if (pattern == HWIO_READ_SEND)
-				gain = hwio_model_send_gain(bytes, hwio_runs_pieces(&runs));
+				gain = hwio_model_send_gain(bytes, hwio_runs_read_bytes(&runs), hwio_runs_pieces(&runs),
+					hwio_mounts_is_nfs(&file->identity));
 			else if (pattern == HWIO_READ_BROADCAST)
 				gain = hwio_model_broadcast_gain(bytes, hwio_mounts_is_near(&file->identity));
 			hwio_context_observed(context, pattern, bytes,

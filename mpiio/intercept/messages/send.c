@@ -10,6 +10,7 @@
 #include "base/left.h"
 #include "memory/deferred.h"
 #include "mpi/model.h"
+#include "mpi/mounts.h"
 #include "intercept/job/report.h"
 #include "intercept/requests/requests.h"
 #include "transfer/envelope.h"
@@ -60,6 +61,12 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	return is_copy;
 }
 
+static double expected_gain(const struct sending *sending)
+{
+	return hwio_model_send_gain(sending->layout.bytes, hwio_runs_read_bytes(&sending->runs),
+		hwio_runs_pieces(&sending->runs), hwio_mounts_is_nfs(&sending->file->identity));
+}
+
 static void end_sending(struct sending *sending)
 {
 	hwio_layout_free(&sending->layout);
@@ -103,7 +110,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	if (!may_hint(buffer, count, type, destination, comm, &sending))
 		return false;
 	int peer = sending.comm->world_ranks[destination];
-	double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
+	double saved = expected_gain(&sending);
 	if (saved <= 0) {
 		hwio_context_observed(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
 		hwio_context_switch_off(sending.context, "a message is not slower");
@@ -198,7 +205,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	struct sending sending;
 	if (hwio_is_busy && hwio_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
 		/* The hint's memory lives as long as the request. */
-		double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
+		double saved = expected_gain(&sending);
 		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
 		if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
 			free(hint);

@@ -52,7 +52,10 @@ static void bad_plans_are_refused(void)
 	make_runs(runs, map);
 	uint64_t bytes = hwio_runs_bytes(runs);
 	CHECK(hwio_plan_is_good(&plan, bytes, &own) && own == 0);
-	CHECK(!hwio_plan_is_good(&plan, bytes + 1, &own));
+	CHECK(bytes == 0 || !hwio_plan_is_good(&plan, bytes - 1, &own));
+	plan.shares[0].skip = 1;
+	CHECK(!hwio_plan_is_good(&plan, bytes, &own) && hwio_plan_is_good(&plan, bytes + 1, &own));
+	plan.shares[0].skip = 0;
 	if (runs->count == 0)
 		return;
 	struct hwio_plan bad = plan;

@@ -10,6 +10,7 @@
 #include "memory/available.h"
 #include "base/waits.h"
 #include "mpi/model.h"
+#include "mpi/mounts.h"
 #include "transfer/incoming.h"
 #include "real.h"
 
@@ -29,6 +30,9 @@ static struct deferred {
 	struct hwio_identity identity;
 	char path[HWIO_PATH_BYTES_MAX];
 	double touched, end;
+	/* With `is_by_pages`, what this rank writes: the first page and the last one, if they are not whole. */
+	bool is_by_pages;
+	char first[HWIO_PAGE_BYTES_MAX], last[HWIO_PAGE_BYTES_MAX];
 } deferred;
 
 bool hwio_deferred_write_any(void)
@@ -91,6 +95,8 @@ static bool begin_deferred_write(const struct hwio_target *target, const struct 
 	deferred.plan.shares[0] = plan->shares[0];
 	deferred.plan.count = 1;
 	deferred.end = HWIO_WAIT_UNBOUNDED_S;
+	deferred.is_by_pages = target->is_by_pages;
+	memcpy(deferred.first, (void *)target->low, hwio_page_up(plan->low) - plan->low);
 	return true;
 }
 
@@ -98,7 +104,8 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 {
 	struct hwio_plan plan;
 	struct hwio_runs all;
-	if (own->bytes > OWN_BYTES_MAX || !hwio_plan_make(target, own, &plan))
+	if (own->bytes > OWN_BYTES_MAX || target->high - target->low < hwio_page_bytes ||
+		!hwio_plan_make(target, own, &plan))
 		return false;
 	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &all);
 	if (hwio_deferred_write_any() && !does_go_on)
@@ -124,6 +131,8 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 		deferred.end = end < deferred.end ? end : deferred.end;
 	}
 	deferred.plan.high = plan.high;
+	memcpy(deferred.last, (void *)(target->high - (plan.high - hwio_page_down(plan.high))),
+		plan.high - hwio_page_down(plan.high));
 	deferred.touched = hwio_seconds();
 	return true;
 }
@@ -188,6 +197,7 @@ static int write_here(const struct deferred *from, const struct hwio_runs *runs,
 	return errno ? errno : EIO;
 }
 
+/* Carries out the exchange, and writes what the plan leaves of the range's ends. Returns 0 or an error number. */
 static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_t number, char *space)
 {
 	struct hwio_block block;
@@ -196,6 +206,10 @@ static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_
 	for (uint32_t i = 1; i < from->plan.count; i++)
 		if (!from->late[i] && reply_of(from, i).kind != HWIO_REPLY_DONE)
 			error = error ? error : EIO;
+	hwio_mounts_forget(from->descriptor);
+	if (from->is_by_pages && !error)
+		error = hwio_exchange_write_ends(from->descriptor, from->plan.low, from->plan.high, from->first,
+			from->last + (from->plan.high - hwio_page_down(from->plan.high)));
 	return error;
 }
 
@@ -220,9 +234,11 @@ static int carry_out_exchange(struct deferred *from)
 	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
+	bool is_prepared = !from->is_by_pages || hwio_mounts_publish(from->descriptor) == 0;
 	ask_ranks(from, &plan);
+	bool is_done = space && plan.count > 1 && is_prepared && (!from->is_by_pages || hwio_plan_cut(&plan));
 	uint32_t number = hwio_plan_sort(&plan);
-	bool is_done = space && plan.count > 1 && hwio_plan_is_good(&plan, from->own_bytes, &number);
+	is_done = is_done && hwio_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)
 		plan.count = 0;
 	for (uint32_t i = 1; i < from->plan.count; i++)
@@ -257,7 +273,7 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 	*device = now.identity.device;
 	*inode = now.identity.inode;
 	int error = carry_out_exchange(&now);
-	hwio_file_forget(now.descriptor);
+	hwio_mounts_forget(now.descriptor);
 	if (fstat(now.descriptor, &status) == 0)
 		hwio_file_refresh(&status);
 	hwio_libc.close(now.descriptor);

@@ -59,7 +59,7 @@ bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *o
 			hwio_runs_below(&share->runs, plan->high) != hwio_runs_bytes(&share->runs))
 			return false;
 		if (share->world_rank == hwio_rank) {
-			is_there = hwio_runs_bytes(&share->runs) == bytes;
+			is_there = share->skip <= bytes && hwio_runs_bytes(&share->runs) <= bytes - share->skip;
 			*own = i;
 		}
 	}
@@ -170,6 +170,26 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 	return false;
 }
 
+bool hwio_plan_cut(struct hwio_plan *plan)
+{
+	struct stripe all = {hwio_page_up(plan->low), hwio_page_down(plan->high)};
+	if (all.low >= all.high)
+		return false;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		struct hwio_share *share = &plan->shares[i];
+		struct hwio_runs runs = share->runs;
+		struct walk walk = {.runs = &runs, .stripe = all};
+		share->skip += (uint32_t)hwio_runs_below(&runs, all.low);
+		share->runs.count = 0;
+		for (struct stripe piece; next_piece(&walk, &piece);)
+			if (!hwio_runs_append(&share->runs, piece.low, piece.high - piece.low))
+				return false;
+	}
+	plan->low = all.low;
+	plan->high = all.high;
+	return true;
+}
+
 /* Copies a rank's part to its positions in the stripe. */
 static void copy_part(const struct hwio_runs *runs, struct stripe stripe, const char *part, char *memory)
 {
@@ -200,6 +220,14 @@ static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int 
 	return error;
 }
 
+int hwio_exchange_write_ends(int descriptor, uint64_t low, uint64_t high, const char *first, const char *end)
+{
+	uint64_t head = hwio_page_up(low) - low, tail = high - hwio_page_down(high);
+	bool is_good = hwio_write_whole(descriptor, first, head, (off_t)low) &&
+		hwio_write_whole(descriptor, end - tail, tail, (off_t)(high - tail));
+	return is_good ? 0 : errno;
+}
+
 /* Exchanges one message with every other rank that has data for the round. */
 static void exchange_round(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
 	char *space)
@@ -222,7 +250,8 @@ static void exchange_round(const struct hwio_plan *plan, uint32_t own, const str
 		struct stripe other = stripe_of(plan, round, i);
 		size_t bytes = part_of(mine, other);
 		char *to = i == own ? parts[own] : outbox;
-		hwio_layout_copy(layout, (size_t)hwio_runs_below(&mine->runs, other.low), to, bytes, false);
+		hwio_layout_copy(layout, (size_t)(mine->skip + hwio_runs_below(&mine->runs, other.low)), to, bytes,
+			false);
 		if (i == own || bytes == 0)
 			continue;
 		hwio_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HWIO_TAG_EXCHANGE,
@@ -283,6 +312,9 @@ bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_la
 		file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
 		error = errno;
 	}
+	/* No page in the cache may add to what is written. */
+	if (file && hwio_mounts_is_nfs(&verdict->identity))
+		hwio_file_forget(file->descriptor);
 	bool is_done = false;
 	hwio_offer_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
 	if (file)

@@ -17,7 +17,8 @@
 /* One rank's part of the range, in ascending order. */
 struct hwio_share {
 	int32_t world_rank;
-	int32_t reserved;
+	/* The runs begin behind so many bytes of the rank's data. */
+	uint32_t skip;
 	struct hwio_runs runs;
 };
 
@@ -33,8 +34,12 @@ struct hwio_plan {
 /* Returns the bytes of ascending runs before `end` in the file. */
 uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end);
 bool hwio_runs_are_ascending(const struct hwio_runs *runs);
-/* Returns true if a plan of another rank is valid and has `bytes` bytes for this rank; sets the index of its share. */
+/* Returns true if a plan of another rank is valid and has no more than `bytes` bytes for this rank; sets the index of its
+ * share. */
 bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *own);
+
+/* Cuts the range and its shares to whole pages. False: a plan can't express them. */
+bool hwio_plan_cut(struct hwio_plan *plan);
 
 /* Sorts the shares by their offsets, so that each rank writes near its data; returns the index of this rank's own. */
 uint32_t hwio_plan_sort(struct hwio_plan *plan);
@@ -58,6 +63,9 @@ struct hwio_target {
 	off_t bytes_before;
 	const struct hwio_identity *identity;
 	const char *path;
+	/* True if no two ranks may write to the same page of the file; this rank then writes the range's first page and
+	 * its last one if they are not whole. */
+	bool is_by_pages;
 };
 
 /* Returns true if the layout lies in the written memory as a whole. */
@@ -72,6 +80,9 @@ bool hwio_target_runs(const struct hwio_target *target, const struct hwio_layout
 bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *own, struct hwio_plan *plan);
 /* Returns true if the pending data in this memory, and this rank's own, should be exchanged. */
 bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio_layout *own);
+/* Writes the first and the last page of a range that was cut to whole pages, from memory that stands for the range's
+ * first and last bytes. Returns 0 or an error number. */
+int hwio_exchange_write_ends(int descriptor, uint64_t low, uint64_t high, const char *first, const char *end);
 /* Writes by an exchange. True: all data is in the file. False: all data is in memory. */
 bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_layout *own);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mpi/model.h"
+#include "mpi/mounts.h"
 #include "transfer/exchange/exchange.h"
 #include "transfer/incoming.h"
 #include "real.h"
@@ -106,13 +107,19 @@ static void fill_all(const struct hwio_target *target)
 	}
 }
 
+static int write_ends(const struct hwio_target *target)
+{
+	uint64_t low = (uint64_t)target->offset, high = low + (target->high - target->low);
+	return hwio_exchange_write_ends(target->descriptor, low, high, (char *)target->low, (char *)target->high);
+}
+
 bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_layout *own)
 {
 	struct hwio_plan plan;
 	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
-	if (!space || !hwio_plan_make(target, own, &plan)) {
+	if (!space || !hwio_plan_make(target, own, &plan) || (target->is_by_pages && !hwio_plan_cut(&plan))) {
 		hwio_exchange_free(space);
 		return false;
 	}
@@ -129,8 +136,11 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 		for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
 			if (hwio_target_has(target, &one->layout))
 				is_done &= hwio_incoming_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
+		hwio_mounts_forget(target->descriptor);
+		if (target->is_by_pages && is_done)
+			is_done = write_ends(target) == 0;
 		end_root_exchange(target, is_done);
-		if (!is_done && (off_t)plan.high > target->bytes_before &&
+		if (!is_done && target->offset + (off_t)(target->high - target->low) > target->bytes_before &&
 			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
 			hwio_log("%s can't be cut to its former size: %m", target->path);
 	}
@@ -140,6 +150,6 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	if (!is_done)
 		fill_all(target);
 	hwio_exchange_free(space);
-	hwio_file_forget(target->descriptor);
+	hwio_mounts_forget(target->descriptor);
 	return is_done;
 }

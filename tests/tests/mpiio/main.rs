@@ -6,6 +6,7 @@
 
 mod fortran;
 mod job;
+mod nfs;
 mod nodes;
 mod programs;
 mod report;

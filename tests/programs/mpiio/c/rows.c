@@ -6,8 +6,9 @@
  *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--twin]
  *
  * A step is one table; the tables lie one after the other, behind the header, in one file, or with --files in files
- * FILE.0, FILE.1, …. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
- * new memory for each step. --twin: each rank reads and writes its own rows, collectively.
+ * FILE.0, FILE.1, …, each closed before the next step. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row
+ * by each call. --fresh: rank 0 takes new memory for each step. --twin: each rank reads and writes its own rows,
+ * collectively.
  */
 #define _GNU_SOURCE
 #include "io_method.h"
@@ -131,7 +132,7 @@ static void next_file(struct file *file, long step, int writes)
 {
 	if (step && !options.files)
 		return;
-	if (step)
+	if (step && !writes)
 		file_close(file);
 	*file = file_open(name_of(writes ? options.out : options.in, step), writes ? options.write : options.read,
 		writes);
@@ -166,12 +167,15 @@ static void naive(char *mine)
 		if (rank == 0) {
 			next_file(&out, step, 1);
 			file_lines(&out, table, 1);
+			if (options.files)
+				file_close(&out);
 		}
 		write_s += MPI_Wtime() - at;
 	}
 	if (rank == 0) {
 		file_close(&in);
-		file_close(&out);
+		if (!options.files)
+			file_close(&out);
 	}
 	free(table);
 	MPI_Type_free(&row);

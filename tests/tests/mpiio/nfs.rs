@@ -1,0 +1,101 @@
+//! Jobs of four nodes that mount an NFS server: in an emulated machine, as the kernels of test machines often lack NFS.
+//! The scripts are in `tests/nfs`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::{Fixture, Program, skipped};
+
+use crate::programs::make_input;
+use crate::with_mpi;
+
+/// Names a directory with the unpacked package of a kernel of Debian, for which `depmod -b` was called.
+const KERNEL: &str = "HEADWATER_TEST_NFS_KERNEL";
+/// The emulated machine is stopped then.
+const SECONDS_MAX: &str = "170";
+const TIME_MAX: Duration = Duration::from_secs(180);
+const INPUT_BYTES: usize = 4_000_000;
+/// Shares that begin and end within pages, within a file and one after the other; and blocks, which are exchanged.
+const CASES: [(&str, &str, &str); 3] = [
+    ("rows", "c/rows.c", "--rows 1333 --row-bytes 1003 --header 77 --steps 2"),
+    ("parts", "c/rows.c", "--rows 1335 --row-bytes 1003 --by scatterv --write vector"),
+    ("blocks", "c/blocks.c", "--rows 803 --columns 605"),
+];
+
+/// The directory of the kernel, or what is missing.
+fn kernel() -> Result<PathBuf, String> {
+    let kernel = std::env::var_os(KERNEL).map(PathBuf::from);
+    let kernel = kernel.ok_or_else(|| format!("{KERNEL} names no kernel (tests/nfs/machine.sh)"))?;
+    let needed = [
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("rpc.nfsd", "nfs-kernel-server"),
+        ("modprobe", "kmod"),
+        ("busybox", "busybox-static"),
+        ("cpio", "cpio"),
+    ];
+    for (command, package) in needed {
+        let found =
+            Command::new("sh").args(["-c", &format!("PATH=$PATH:/usr/sbin:/sbin command -v {command}")]).output();
+        if !found.is_ok_and(|output| output.status.success()) {
+            return Err(format!("{command} is not installed (package {package})"));
+        }
+    }
+    Ok(kernel)
+}
+
+/// What nodes write together on NFS is what one process writes to a local file.
+fn writes_are_those_of_one_node(mpi: &Mpi) {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(reason) => return skipped(reason),
+    };
+    let library = match Library::find(mpi) {
+        Ok(library) => library.directory().join("libheadwater-mpiio.so"),
+        Err(reason) => return skipped(reason),
+    };
+    let fixture = Fixture::new("mpiio-nfs");
+    let (input, out) = (fixture.outside("in"), fixture.outside("local"));
+    make_input(&input, INPUT_BYTES);
+    let (mut cases, mut expected) = (String::new(), Vec::new());
+    for (name, source, options) in CASES {
+        let program = mpi.build(source).unwrap().display().to_string();
+        let own: Vec<&str> = options.split_whitespace().collect();
+        let files = ["--in".as_ref(), input.as_os_str(), "--out".as_ref(), out.as_os_str()];
+        let plain = mpi.launcher(4).arg(&program).args(own).args(files).run();
+        assert_eq!(plain.status, 0, "{name}: {}", plain.stderr);
+        let sum = Program::shell(&format!("cksum <'{}'", out.display())).run().stdout;
+        cases += &format!("{name} {program} {options}\n");
+        expected.push(format!("case {name} status=0 sum={} writes=1", sum.trim()));
+        fs::remove_file(&out).unwrap();
+    }
+    let (list, answers) = (fixture.outside("cases"), fixture.dir("answers"));
+    fs::write(&list, cases).unwrap();
+    let scripts = headwater_tests::workspace().join("tests/nfs");
+    let check = format!(
+        "KERNEL='{}' NODE_RATE=80mbit SERVER_RATE=320mbit sh '{}' '{}' {} '{}' '{}'",
+        kernel.display(),
+        scripts.join("check.sh").display(),
+        library.display(),
+        mpi.name,
+        input.display(),
+        list.display()
+    );
+    let machine = Program::new(scripts.join("machine.sh")).arg(&kernel).arg(&answers).args([SECONDS_MAX, &check]);
+    let output = machine.start().finish_within(TIME_MAX);
+    for line in expected {
+        assert!(output.stdout.lines().any(|one| one == line), "{line}: {} {}", output.stdout, output.stderr);
+    }
+}
+
+#[test]
+fn open_mpi() {
+    with_mpi("openmpi4", writes_are_those_of_one_node);
+}
+
+#[test]
+fn mpich() {
+    with_mpi("mpich4", writes_are_those_of_one_node);
+}

@@ -9,6 +9,7 @@
 
 #include "intercept/generated-calls.h"
 #include "memory/deferred.h"
+#include "memory/mapped.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
 #include "mpi/runs.h"
@@ -98,6 +99,21 @@ static bool find_part(struct hwio_rooted *s, int rank, size_t *by_file)
 	return true;
 }
 
+/* Finds out which of the memory that is scattered is a mapping of a file. */
+static bool begin_mapped(const struct hwio_rooted *s)
+{
+	uintptr_t low = UINTPTR_MAX, high = 0;
+	MPI_Aint lower, extent;
+	hwio_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
+	for (int rank = 0; rank < s->known->size; rank++) {
+		MPI_Count count;
+		uintptr_t block = (uintptr_t)hwio_rooted_block(s, rank, &count) + (uintptr_t)lower;
+		low = hwio_least(low, block);
+		high = hwio_most(high, block + (uintptr_t)count * (uintptr_t)extent);
+	}
+	return hwio_mapped_begin(low, high);
+}
+
 static void release_scatter(struct hwio_rooted *s)
 {
 	if (s->file)
@@ -125,13 +141,17 @@ static bool decide_scatter(struct hwio_rooted *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
-	if (hwio_mode == HWIO_OBSERVE || !hwio_records_any(HWIO_DEFERRED) || s->receive_count > INT_MAX)
+	if (hwio_mode == HWIO_OBSERVE || !(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(s->send)) ||
+		s->receive_count > INT_MAX)
 		return false;
 	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
 	if (!s->parts)
 		return false;
+	bool is_mapped = hwio_mapped_is_near(s->send) && begin_mapped(s);
 	for (int rank = 0; rank < s->known->size && is_known; rank++)
 		is_known = find_part(s, rank, &by_file);
+	if (is_mapped)
+		hwio_mapped_end();
 	if (!is_known && by_file > 0)
 		s->why = HWIO_LEFT_LAYOUT;
 	if (!is_known || !is_scatter_worth_it(s, by_file)) {

@@ -9,6 +9,7 @@
 #include "intercept/generated-calls.h"
 #include "base/left.h"
 #include "memory/deferred.h"
+#include "memory/mapped.h"
 #include "mpi/model.h"
 #include "intercept/job/report.h"
 #include "intercept/requests/requests.h"
@@ -26,13 +27,18 @@ struct sending {
 	struct hwio_context *context;
 };
 
+static bool may_be_deferred(const void *buffer)
+{
+	return hwio_is_busy || hwio_mapped_is_near(buffer);
+}
+
 static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
 	struct sending *sending)
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || bytes > HWIO_STREAM_BYTES_MAX ||
-		!hwio_records_any(HWIO_DEFERRED) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
+		!(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(buffer)) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
 		!hwio_outstanding_can_add())
 		return false;
 	sending->comm = hwio_comm_of(comm);
@@ -46,6 +52,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	 * engine's. */
 	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
 	hwio_enter();
+	bool is_mapped = is_copy && hwio_mapped_is_near(buffer) &&
+		hwio_mapped_begin(sending->layout.low, sending->layout.high);
 	if (is_copy &&
 		!(hwio_may_be_recorded(sending->layout.low, sending->layout.high) &&
 			hwio_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
@@ -55,6 +63,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	}
 	if (is_copy)
 		hwio_file_retain(sending->file);
+	if (is_mapped)
+		hwio_mapped_end();
 	hwio_leave();
 	hwio_step_out();
 	return is_copy;
@@ -147,7 +157,8 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 {
 	int result;
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF) {
-		if (hwio_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
+		if (may_be_deferred(buffer) &&
+			hint_instead(call, buffer, count, type, destination, tag, comm, &result))
 			return result;
 		if (hwio_left_is_near(&hwio_left_reads, buffer))
 			hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
@@ -196,7 +207,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 	}
 	struct sending sending;
-	if (hwio_is_busy && hwio_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
+	if (hwio_depth == 0 && may_be_deferred(buffer) && may_hint(buffer, count, type, destination, comm, &sending)) {
 		/* The hint's memory lives as long as the request. */
 		double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
 		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;

@@ -237,8 +237,9 @@ static int scatter_at_root(struct hwio_rooted *s, const struct order *order)
 	int served = serve_ranks(s, has_read, order->id);
 	if (refused > 0)
 		hwio_context_switch_off(s->context, "another rank can't read the file");
-	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
-		hwio_model_saved(bytes, s->known->size, hwio_seconds() - begin));
+	double took = hwio_seconds() - begin, saved = hwio_model_saved(bytes, s->known->size, took);
+	hwio_context_timed(s->context, took, took + saved);
+	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes, saved);
 	free(has_read);
 	release_scatter(s);
 	return result == MPI_SUCCESS ? served : result;
@@ -305,7 +306,7 @@ static int verify(struct hwio_rooted *s, int result)
 	hwio_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
 	hwio_step_out();
 	if (is_root && !all_same)
-		hwio_context_switch_off(s->context, "what another rank read was not what was sent");
+		hwio_context_forbid(s->context, "what another rank read was not what was sent");
 	return result == MPI_SUCCESS ? second : result;
 }
 
@@ -315,7 +316,7 @@ static void note_scatter_left(const struct hwio_rooted *s)
 	MPI_Count count;
 	if (s->why != HWIO_NOT_LEFT)
 		hwio_left_count(HWIO_READ_SCATTER, hwio_rooted_bytes(s), s->why);
-	else if (hwio_left_reads.high != 0)
+	else if (hwio_left_any_unsent() || hwio_left_reads.high != 0)
 		hwio_left_forwarded(HWIO_READ_SCATTER, HWIO_INSIDE(hwio_rooted_block(s, 0, &count)),
 			hwio_rooted_bytes(s));
 }
@@ -332,8 +333,8 @@ static int scatter(struct hwio_rooted *s)
 	}
 	if (!hwio_turn_is_due(turn)) {
 		if (is_root) {
-			note_scatter_left(s);
 			fill_source(s);
+			note_scatter_left(s);
 		}
 		return scatter_unchanged(s);
 	}
@@ -350,8 +351,8 @@ static int scatter(struct hwio_rooted *s)
 	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
-			note_scatter_left(s);
 			fill_source(s);
+			note_scatter_left(s);
 		}
 		if (is_root && hwio_mode == HWIO_OBSERVE)
 			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);

@@ -76,9 +76,9 @@ void hwio_after_mapping(void *mapped, size_t bytes, int protection, int flags, i
 		return;
 	int saved = errno;
 	if (hwio_model_scatter_gain(bytes, hwio_ranks) <= 0)
-		hwio_left_read(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_SMALL_FILE);
+		hwio_left_mapped(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_SMALL_FILE);
 	else if ((protection & PROT_WRITE) && (flags & MAP_TYPE) != MAP_PRIVATE)
-		hwio_left_read(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_OPENED);
+		hwio_left_mapped(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_OPENED);
 	else
 		hwio_mapped_note(mapped, bytes, descriptor, offset, hwio_context_of(HWIO_OP_READ, caller));
 	errno = saved;

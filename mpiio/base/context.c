@@ -295,10 +295,9 @@ static bool next_known(size_t index, struct hwio_known *known)
 		return false;
 	const struct hwio_context *one = order[index];
 	bool is_off = one->is_off || one->is_on_trial;
-	*known = (struct hwio_known){
-		.judgement = one->is_forbidden ? HWIO_JUDGED_WRONG
-			: is_off               ? HWIO_JUDGED_USELESS
-					       : HWIO_JUDGED_USEFUL,
+	*known = (struct hwio_known){.judgement = one->is_forbidden ? HWIO_JUDGED_WRONG
+			: is_off                                    ? HWIO_JUDGED_USELESS
+								    : HWIO_JUDGED_USEFUL,
 		.kind = one->kind,
 		.pattern = one->has_pattern ? one->pattern : HWIO_PATTERNS,
 		.runs = 1,

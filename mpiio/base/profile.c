@@ -73,8 +73,9 @@ static bool take_name(const char *at, struct hwio_known *into)
 
 bool hwio_profile_line(const char *line, struct hwio_known *into)
 {
-	uint64_t kind, *const numbers[] = {&into->runs, &into->operations, &into->transformed, &into->bytes,
-		&into->file_us, &into->messages_us, &into->gained_us};
+	uint64_t kind,
+		*const numbers[] = {&into->runs, &into->operations, &into->transformed, &into->bytes, &into->file_us,
+			&into->messages_us, &into->gained_us};
 	memset(into, 0, sizeof(*into));
 	size_t judgement = 0, pattern = 0;
 	while (judgement < 3 && !take_word(&line, judgements[judgement]))
@@ -212,8 +213,8 @@ void hwio_profile_save(const char *path, bool (*next)(size_t index, struct hwio_
 {
 	char partial[HWIO_PATH_BYTES_MAX];
 	struct hwio_known own;
-	bool is_short_enough =
-		snprintf(partial, sizeof(partial), "%s.%d.partial", path, (int)getpid()) < (int)sizeof(partial);
+	bool is_short_enough = snprintf(partial, sizeof(partial), "%s.%d.partial", path, (int)getpid()) <
+		(int)sizeof(partial);
 	int lock = is_short_enough ? lock_file(path) : -1;
 	known_count = 0;
 	hwio_profile_load(path);

@@ -25,8 +25,8 @@ static bool has_name(const char *strings, uint64_t strings_bytes, uint64_t at, c
 static bool defines(const unsigned char *file, uint64_t bytes, const char *name)
 {
 	const ElfW(Ehdr) *header = (const void *)file;
-	if (bytes < sizeof(*header) || memcmp(file, ELFMAG, SELFMAG) != 0 || header->e_shentsize != sizeof(ElfW(Shdr)) ||
-		header->e_shoff % sizeof(uint64_t) != 0 ||
+	if (bytes < sizeof(*header) || memcmp(file, ELFMAG, SELFMAG) != 0 ||
+		header->e_shentsize != sizeof(ElfW(Shdr)) || header->e_shoff % sizeof(uint64_t) != 0 ||
 		!is_within(header->e_shoff, (uint64_t)header->e_shnum * sizeof(ElfW(Shdr)), bytes))
 		return false;
 	const ElfW(Shdr) *sections = (const void *)(file + header->e_shoff);

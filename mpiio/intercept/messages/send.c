@@ -38,8 +38,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || bytes > HWIO_STREAM_BYTES_MAX ||
-		!(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(buffer)) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
-		!hwio_outstanding_can_add())
+		!(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(buffer)) || hwio_mode == HWIO_OBSERVE ||
+		destination < 0 || !hwio_outstanding_can_add())
 		return false;
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)
@@ -164,8 +164,7 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 {
 	int result;
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF) {
-		if (may_be_deferred(buffer) &&
-			hint_instead(call, buffer, count, type, destination, tag, comm, &result))
+		if (may_be_deferred(buffer) && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
 			return result;
 		hwio_before_send(buffer, count, type);
 		note_left(buffer, count, type);
@@ -232,8 +231,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	/* The hint's memory lives as long as the request. */
 	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);
 	if (hint) {
-		int result = HWIO_INSIDE(
-			call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request));
+		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm,
+			request));
 		if (result == MPI_SUCCESS)
 			hwio_requests_own(*request, hint);
 		return result;

@@ -134,8 +134,8 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
 			comm, status);
-	struct both hinted = {buffer, count, type, destination, send_tag, buffer, count, type, source, receive_tag,
-		comm};
+	struct both hinted = {
+		buffer, count, type, destination, send_tag, buffer, count, type, source, receive_tag, comm};
 	hwio_before_send(NULL, 0, MPI_BYTE);
 	hwio_outstanding_settle();
 	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);

@@ -177,8 +177,8 @@ static void exchanged(int is_replacing)
 		if (is_replacing)
 			MPI_Sendrecv_replace(data, (int)all, MPI_BYTE, to, 1, from, 1, MPI_COMM_WORLD, &status);
 		else
-			MPI_Sendrecv(data, (int)all, MPI_BYTE, to, 1, got, (int)all, MPI_BYTE, from, 1,
-				MPI_COMM_WORLD, &status);
+			MPI_Sendrecv(data, (int)all, MPI_BYTE, to, 1, got, (int)all, MPI_BYTE, from, 1, MPI_COMM_WORLD,
+				&status);
 		int bytes = 0;
 		MPI_Get_count(&status, MPI_BYTE, &bytes);
 		if (bytes != (int)all || status.MPI_SOURCE != from || status.MPI_TAG != 1)
@@ -305,8 +305,7 @@ static void gathered(const char *how)
 			(write(file, head, sizeof head) != sizeof head ||
 				write(file, pieces[1].iov_base, parts) != (ssize_t)parts))
 			fail(out);
-		if (rank == 0 && !strcmp(how, "vector") &&
-			writev(file, pieces, 2) != (ssize_t)(HEADER_BYTES + parts))
+		if (rank == 0 && !strcmp(how, "vector") && writev(file, pieces, 2) != (ssize_t)(HEADER_BYTES + parts))
 			fail(out);
 		/* The header says what comes before it is known to be written: its number is put in at the end. */
 		if (rank == 0 && !strcmp(how, "later") &&

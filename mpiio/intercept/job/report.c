@@ -135,6 +135,16 @@ static void print_transformed(const struct hwio_context *context)
 		context->is_off ? why_of(context) : "");
 }
 
+static void print_left(enum hwio_pattern pattern, enum hwio_left why, const struct hwio_left_sum *sum)
+{
+	char missed[64] = "";
+	if (sum->seconds >= 0.001)
+		snprintf(missed, sizeof(missed), ", about %.3f s slower than by file", sum->seconds);
+	hwio_log("%s: %.3f MB of %llu operation%s left as messages%s: %s", hwio_pattern_name(pattern),
+		(double)sum->bytes / 1e6, (unsigned long long)sum->operations, sum->operations == 1 ? "" : "s", missed,
+		hwio_left_why(why));
+}
+
 /* Prints what was done, in a few lines for users. */
 static void print_summary(void)
 {
@@ -150,11 +160,7 @@ static void print_summary(void)
 		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++) {
 			struct hwio_left_sum sum;
 			if (hwio_left_sum(pattern, why, &sum) && is_reported(why))
-				hwio_log("%s: %.3f MB of %llu operation%s left as messages, %.3f s slower than by "
-					 "file: %s",
-					hwio_pattern_name(pattern), (double)sum.bytes / 1e6,
-					(unsigned long long)sum.operations, sum.operations == 1 ? "" : "s", sum.seconds,
-					hwio_left_why(why));
+				print_left(pattern, why, &sum);
 		}
 }
 

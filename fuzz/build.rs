@@ -53,7 +53,7 @@ fn build_mpiio(build: &cc::Build) {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("the core is there") {
             let path = entry.expect("a folder can be read").path();
-            let is_apart = ["engine.c", "context.c", "mounts.c", "scatter.c"].iter().any(|name| path.ends_with(name));
+            let is_apart = ["engine.c", "profile.c", "mounts.c", "scatter.c"].iter().any(|name| path.ends_with(name));
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "c") && !is_apart {

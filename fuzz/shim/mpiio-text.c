@@ -1,11 +1,10 @@
 /* The I/O library's readers of files that others have written: a profile of an earlier run, and the kernel's mounts. */
-#include "base/context.c"
+#include "base/profile.c"
 #include "mpi/mounts.c"
 
 static void start_again(void)
 {
-	while (profile_count > 0)
-		free(profile[--profile_count]);
+	known_count = 0;
 	memset(mounts, 0, sizeof(mounts));
 	mount_count = 0;
 }
@@ -19,15 +18,14 @@ int fuzz_mpiio_text(const void *data, size_t bytes, int is_profile)
 	if (!file)
 		return 1;
 	if (is_profile)
-		hwio_context_parse(file);
+		hwio_profile_parse(file);
 	else
 		hwio_mounts_parse(file, bytes & 1);
 	fclose(file);
-	for (size_t i = 0; i < profile_count; i++)
-		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 &&
-			strlen(profile[i]) < sizeof(contexts->name) + 16;
-	struct hwio_context context = {.kind = HWIO_OP_READ, .name = "program+0x1234"};
-	is_in_profile(&context);
+	for (size_t i = 0; i < known_count; i++)
+		is_good = is_good && known[i].judgement <= HWIO_JUDGED_WRONG && known[i].pattern <= HWIO_PATTERNS &&
+			known[i].name[0] && strnlen(known[i].name, sizeof(known[i].name)) < sizeof(known[i].name);
+	hwio_profile_find(HWIO_OP_READ, "program+0x1234");
 	struct hwio_identity identity = {.device = makedev(8, 1)};
 	hwio_mounts_share(&identity);
 	return is_good && mount_count <= MOUNTS_MAX;

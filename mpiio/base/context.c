@@ -2,19 +2,16 @@
 #include "base/context.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <execinfo.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/profile.h"
+#include "base/trial.h"
 #include "real.h"
 
 #define CONTEXTS_MAX 1024
-#define PROFILE_MAX 1024
-#define PROFILE_HEAD "headwater-io-profile 1\n"
 /* More than the library's own frames, which are skipped; the larger also exceeds a language run time's frames. */
 #define DEPTH_USUAL (HWIO_CONTEXT_FRAMES + 6)
 #define DEPTH_MAX (HWIO_CONTEXT_FRAMES + 20)
@@ -37,10 +34,6 @@ static __thread struct call_site {
 	uint32_t skipped;
 	bool has_several;
 } cached_sites[CACHED_SITES];
-
-/* Contexts that an earlier run switched off. */
-static char *profile[PROFILE_MAX];
-static size_t profile_count;
 
 extern char __ehdr_start __attribute__((visibility("hidden")));
 extern char etext __attribute__((visibility("hidden")));
@@ -112,28 +105,32 @@ static void describe(struct hwio_context *context)
 	}
 }
 
-static bool is_line_of(const char *line, const struct hwio_context *context)
+static void apply_profile(struct hwio_context *context)
 {
-	char own[sizeof(context->name) + 16];
-	snprintf(own, sizeof(own), "off %d %s", context->kind, context->name);
-	return strcmp(line, own) == 0;
+	const struct hwio_known *known = hwio_profile_find(context->kind, context->name);
+	if (!known || known->judgement == HWIO_JUDGED_USEFUL)
+		return;
+	context->is_off = true;
+	context->is_forbidden = known->judgement == HWIO_JUDGED_WRONG;
+	context->why = context->is_forbidden ? "in an earlier run what was transformed there was wrong"
+					     : "an earlier run gained nothing there";
 }
 
-static bool is_in_profile(const struct hwio_context *context)
+/* Tries a place again that lost: one more operation without a gain, and it is off again. */
+static void try_again(struct hwio_context *context)
 {
-	for (size_t i = 0; i < profile_count; i++)
-		if (is_line_of(profile[i], context))
-			return true;
-	return false;
+	if (!context->is_off || context->is_forbidden || !hwio_trial_begin())
+		return;
+	context->is_off = false;
+	context->is_on_trial = true;
+	context->fruitless = HWIO_FRUITLESS_MAX - 1;
 }
 
-/* Returns true if this run has reached the call site of a profile's line. */
-static bool was_reached(const char *line)
+static void end_trial(struct hwio_context *context)
 {
-	for (size_t i = 0; i < count; i++)
-		if (is_line_of(line, order[i]))
-			return true;
-	return false;
+	if (context->is_on_trial)
+		hwio_trial_end();
+	context->is_on_trial = false;
 }
 
 void hwio_context_prepare(void)
@@ -166,8 +163,7 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 			if (!frames[0])
 				context->frames[0] = (void *)1;
 			describe(context);
-			context->is_off = is_in_profile(context);
-			context->why = context->is_off ? "an earlier run gained nothing there" : NULL;
+			apply_profile(context);
 			order[count++] = context;
 			found = context;
 		} else if (context->kind == kind && memcmp(context->frames, frames, sizeof(frames)) == 0) {
@@ -176,6 +172,8 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 			break;
 		}
 	}
+	if (found)
+		try_again(found);
 	hwio_leave();
 	return found;
 }
@@ -219,8 +217,17 @@ void hwio_context_used(struct hwio_context *context)
 {
 	if (!context)
 		return;
+	end_trial(context);
 	context->fruitless = 0;
 	context->charged = context->operations;
+}
+
+void hwio_context_timed(struct hwio_context *context, double by_file_s, double by_messages_s)
+{
+	if (!context)
+		return;
+	context->seconds_by_file += by_file_s;
+	context->seconds_by_messages += by_messages_s;
 }
 
 void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
@@ -251,7 +258,17 @@ void hwio_context_switch_off(struct hwio_context *context, const char *why)
 {
 	if (!context || context->is_off)
 		return;
+	end_trial(context);
 	context->is_off = true;
+	context->why = why;
+}
+
+void hwio_context_forbid(struct hwio_context *context, const char *why)
+{
+	if (!context)
+		return;
+	hwio_context_switch_off(context, why);
+	context->is_forbidden = true;
 	context->why = why;
 }
 
@@ -271,52 +288,31 @@ const char *hwio_pattern_name(enum hwio_pattern pattern)
 	return names[pattern];
 }
 
-/* Lines longer than any that this library writes are skipped, with all of their parts. */
-void hwio_context_parse(FILE *file)
+/* What a run has found out at a place; it has no name if that is nothing. */
+static bool next_known(size_t index, struct hwio_known *known)
 {
-	char line[sizeof(contexts->name) + 16];
-	bool is_start = true;
-	if (!fgets(line, sizeof(line), file) || strcmp(line, PROFILE_HEAD) != 0)
-		return;
-	while (profile_count < PROFILE_MAX && fgets(line, sizeof(line), file)) {
-		size_t length = strcspn(line, "\n");
-		bool is_end = line[length] == '\n';
-		line[length] = 0;
-		if (is_start && is_end && strncmp(line, "off ", 4) == 0 && (profile[profile_count] = strdup(line)))
-			profile_count++;
-		is_start = is_end;
-	}
-}
-
-void hwio_context_load(const char *path)
-{
-	struct stat status;
-	/* Opening a pipe would wait for its other end. */
-	FILE *file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
-	if (file) {
-		hwio_context_parse(file);
-		fclose(file);
-	}
+	if (index >= count)
+		return false;
+	const struct hwio_context *one = order[index];
+	bool is_off = one->is_off || one->is_on_trial;
+	*known = (struct hwio_known){.judgement = one->is_forbidden ? HWIO_JUDGED_WRONG
+			: is_off                                    ? HWIO_JUDGED_USELESS
+								    : HWIO_JUDGED_USEFUL,
+		.kind = one->kind,
+		.pattern = one->has_pattern ? one->pattern : HWIO_PATTERNS,
+		.runs = 1,
+		.operations = one->operations > one->transformed ? one->operations : one->transformed,
+		.transformed = one->transformed,
+		.bytes = one->bytes,
+		.file_us = (uint64_t)(one->seconds_by_file * 1e6),
+		.messages_us = (uint64_t)(one->seconds_by_messages * 1e6),
+		.gained_us = (uint64_t)(one->seconds_saved * 1e6)};
+	if (is_off || one->is_forbidden || one->transformed > 0)
+		memcpy(known->name, one->name, sizeof(known->name));
+	return true;
 }
 
 void hwio_context_save(const char *path)
 {
-	char partial[HWIO_PATH_BYTES_MAX];
-	bool is_short_enough = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
-	errno = ENAMETOOLONG;
-	FILE *file = is_short_enough ? fopen(partial, "we") : NULL;
-	if (!file) {
-		hwio_log("the profile %s can't be written: %m", partial);
-		return;
-	}
-	fputs(PROFILE_HEAD, file);
-	for (size_t i = 0; i < count; i++)
-		if (order[i]->is_off)
-			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);
-	for (size_t i = 0; i < profile_count; i++)
-		if (!was_reached(profile[i]))
-			fprintf(file, "%s\n", profile[i]);
-	bool is_whole = !ferror(file);
-	if (fclose(file) == 0 && is_whole)
-		rename(partial, path);
+	hwio_profile_save(path, next_known);
 }

@@ -3,11 +3,10 @@
 #ifndef HWIO_CONTEXT_H
 #define HWIO_CONTEXT_H
 
-#include <stdio.h>
-
 #include "base/engine.h"
 
 #define HWIO_CONTEXT_FRAMES 4
+#define HWIO_CONTEXT_NAME_BYTES (HWIO_CONTEXT_FRAMES * 64)
 /* After this many fruitless operations in a row a context is switched off. */
 #define HWIO_FRUITLESS_MAX 3
 
@@ -25,14 +24,18 @@ struct hwio_context {
 	enum hwio_operation_kind kind;
 	void *frames[HWIO_CONTEXT_FRAMES];
 	/* The frames as "module+offset", which is the same in other runs. */
-	char name[HWIO_CONTEXT_FRAMES * 64];
+	char name[HWIO_CONTEXT_NAME_BYTES];
 	uint32_t operations, transformed;
 	uint32_t charged, fruitless;
 	uint32_t verified;
 	uint64_t bytes;
 	double seconds_saved;
+	/* Of the transformed operations whose time is known, and what the model computes for the same as messages. */
+	double seconds_by_file, seconds_by_messages;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off;
+	/* It is never tried again; it is being tried again. */
+	bool is_forbidden, is_on_trial;
 	/* True if frames of a language's run time, between program and call, were skipped. */
 	bool is_of_runtime;
 	const char *why;
@@ -66,12 +69,14 @@ void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pa
 /* Records a pattern that was found but not transformed. */
 void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
 void hwio_context_switch_off(struct hwio_context *context, const char *why);
+/* The same for good: what was transformed there was wrong. */
+void hwio_context_forbid(struct hwio_context *context, const char *why);
+/* Records how long an operation took, and what the model computes for messages. */
+void hwio_context_timed(struct hwio_context *context, double by_file_s, double by_messages_s);
 size_t hwio_context_count(void);
 struct hwio_context *hwio_context_at(size_t index);
 const char *hwio_pattern_name(enum hwio_pattern pattern);
-/* Reads the profile of an earlier run; skips lines of another form. */
-void hwio_context_parse(FILE *file);
-void hwio_context_load(const char *path);
+/* Adds what is known of all call sites to a profile (profile.h). */
 void hwio_context_save(const char *path);
 
 #endif

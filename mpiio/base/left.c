@@ -3,96 +3,192 @@
 #include "base/left.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "real.h"
 
 #define REMEMBERED 32
+/* So many words of a range, at even distances, show later whether it still has what was read: memory that was freed may
+ * have another use, as that of a stream. */
+#define SAMPLES 8
 
 struct ring {
 	struct {
 		uintptr_t low, high;
 		enum hwio_left why;
+		bool has_samples;
+		uint64_t samples[SAMPLES];
 	} ranges[REMEMBERED];
 	unsigned int next;
 };
 
 static struct ring reads, gathers;
 static struct {
-	uint64_t operations, bytes;
+	uint64_t operations, bytes, gain_ns;
 } sums[HWIO_PATTERNS][HWIO_LEFTS];
+/* Of what was read and left: all of it, and what hasn't been sent. */
+static uint64_t read_bytes, unsent_bytes;
+static double (*gain_of)(enum hwio_pattern pattern, size_t bytes);
 
 struct hwio_left_bounds hwio_left_reads = {.low = UINTPTR_MAX}, hwio_left_gathers = {.low = UINTPTR_MAX};
 
+static uintptr_t sample_at(uintptr_t low, uintptr_t high, size_t number)
+{
+	return low + (high - low - sizeof(uint64_t)) / (SAMPLES - 1) * number;
+}
+
 static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr_t low, size_t bytes,
-	enum hwio_left why)
+	enum hwio_left why, bool is_sampled)
 {
 	unsigned int at = __atomic_fetch_add(&ring->next, 1, __ATOMIC_RELAXED) % REMEMBERED;
 	ring->ranges[at].low = low;
 	ring->ranges[at].high = low + bytes;
 	ring->ranges[at].why = why;
+	ring->ranges[at].has_samples = false;
 	if (low < bounds->low)
 		bounds->low = low;
 	if (low + bytes > bounds->high)
 		bounds->high = low + bytes;
+	for (size_t i = 0; is_sampled && i < SAMPLES; i++)
+		memcpy(&ring->ranges[at].samples[i], (void *)sample_at(low, low + bytes, i), sizeof(uint64_t));
+	ring->ranges[at].has_samples = is_sampled;
 }
 
-/* Returns why the newest range at `low` was left; with `is_last`, removes it. */
-static enum hwio_left find_reason(struct ring *ring, uintptr_t low, bool is_last)
+/* Returns true if the part of the range in [low, high), which MPI may read, has what was read, as far as samples show. */
+static bool is_unchanged(const struct ring *ring, unsigned int at, uintptr_t low, uintptr_t high)
+{
+	uintptr_t range_low = ring->ranges[at].low, range_high = ring->ranges[at].high;
+	for (size_t i = 0; ring->ranges[at].has_samples && range_high - range_low >= 4096 && i < SAMPLES; i++) {
+		uint64_t word;
+		uintptr_t sample = sample_at(range_low, range_high, i);
+		struct iovec here = {&word, sizeof(word)}, there = {(void *)sample, sizeof(word)};
+		/* A system call, for calls with wrong arguments. */
+		if (sample >= low && sample + sizeof(word) <= high &&
+			hwio_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)sizeof(word) &&
+			word != ring->ranges[at].samples[i])
+			return false;
+	}
+	return true;
+}
+
+/* Returns why the newest range at `low` was left; with `is_last`, removes it. A range that has changed is removed. */
+static enum hwio_left find_reason(struct ring *ring, uintptr_t low, size_t bytes, bool is_last)
 {
 	for (unsigned int i = 1; i <= REMEMBERED; i++) {
 		unsigned int at = (ring->next - i) % REMEMBERED;
 		if (ring->ranges[at].low > low || low >= ring->ranges[at].high)
 			continue;
-		if (is_last)
+		enum hwio_left why = is_unchanged(ring, at, low, low + bytes) ? ring->ranges[at].why : HWIO_NOT_LEFT;
+		if (is_last || why == HWIO_NOT_LEFT)
 			ring->ranges[at].high = ring->ranges[at].low;
-		return ring->ranges[at].why;
+		return why;
 	}
 	return HWIO_NOT_LEFT;
 }
 
-void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why)
+static bool is_regular(int descriptor)
 {
 	struct stat status;
+	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static void note_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why, bool is_sampled)
+{
 	int saved = errno;
 	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)HWIO_LEFT_BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
-		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
-		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why);
+		is_regular(descriptor)) {
+		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why, is_sampled);
+		hwio_left_accessed((size_t)bytes);
+	}
 	errno = saved;
+}
+
+void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why)
+{
+	note_read(descriptor, memory, bytes, why, true);
+}
+
+void hwio_left_mapped(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why)
+{
+	note_read(descriptor, memory, bytes, why, false);
+}
+
+void hwio_left_accessed(size_t bytes)
+{
+	__atomic_fetch_add(&read_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&unsent_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void hwio_left_set_gain(double (*gain)(enum hwio_pattern pattern, size_t bytes))
+{
+	gain_of = gain;
 }
 
 void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why)
 {
 	if (why == HWIO_NOT_LEFT)
 		return;
+	double gain_s = gain_of ? gain_of(pattern, bytes) : 0;
 	__atomic_fetch_add(&sums[pattern][why].operations, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&sums[pattern][why].bytes, bytes, __ATOMIC_RELAXED);
+	if (gain_s > 0)
+		__atomic_fetch_add(&sums[pattern][why].gain_ns, (uint64_t)(gain_s * 1e9), __ATOMIC_RELAXED);
+}
+
+bool hwio_left_any_unsent(void)
+{
+	return __atomic_load_n(&unsent_bytes, __ATOMIC_RELAXED) > 0;
+}
+
+/* Returns true if so much of what was read hasn't been sent, and counts it as sent. */
+static bool take_unsent(size_t bytes)
+{
+	uint64_t before = __atomic_load_n(&unsent_bytes, __ATOMIC_RELAXED);
+	if (before < bytes)
+		return false;
+	__atomic_fetch_sub(&unsent_bytes, bytes, __ATOMIC_RELAXED);
+	return true;
 }
 
 void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes)
 {
-	if (hwio_left_is_near(&hwio_left_reads, memory))
-		hwio_left_count(pattern, bytes, find_reason(&reads, (uintptr_t)memory, pattern == HWIO_READ_SCATTER));
+	enum hwio_left why = HWIO_NOT_LEFT;
+	bool is_near = hwio_left_is_near(&hwio_left_reads, memory);
+	if (hwio_mode == HWIO_OFF || bytes < HWIO_LEFT_BYTES_MIN || !(is_near || hwio_left_any_unsent()))
+		return;
+	if (is_near)
+		why = find_reason(&reads, (uintptr_t)memory, bytes, pattern == HWIO_READ_SCATTER);
+	bool is_unsent = take_unsent(bytes);
+	hwio_left_count(pattern, bytes, why == HWIO_NOT_LEFT && is_unsent ? HWIO_LEFT_CHANGED : why);
 }
 
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
 {
 	if (why != HWIO_NOT_LEFT && bytes >= HWIO_LEFT_BYTES_MIN)
-		remember(&gathers, &hwio_left_gathers, (uintptr_t)memory, bytes, why);
+		remember(&gathers, &hwio_left_gathers, (uintptr_t)memory, bytes, why, false);
 }
 
 void hwio_left_written(const void *memory, size_t bytes)
 {
 	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= HWIO_LEFT_BYTES_MIN &&
 		hwio_left_is_near(&hwio_left_gathers, memory))
-		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, true));
+		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, bytes, true));
 }
 
-bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *operations, uint64_t *bytes)
+bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, struct hwio_left_sum *sum)
 {
-	*operations = __atomic_load_n(&sums[pattern][why].operations, __ATOMIC_RELAXED);
-	*bytes = __atomic_load_n(&sums[pattern][why].bytes, __ATOMIC_RELAXED);
-	return *operations > 0;
+	sum->operations = __atomic_load_n(&sums[pattern][why].operations, __ATOMIC_RELAXED);
+	sum->bytes = __atomic_load_n(&sums[pattern][why].bytes, __ATOMIC_RELAXED);
+	sum->seconds = (double)__atomic_load_n(&sums[pattern][why].gain_ns, __ATOMIC_RELAXED) * 1e-9;
+	return sum->operations > 0;
+}
+
+uint64_t hwio_left_read_bytes(void)
+{
+	return __atomic_load_n(&read_bytes, __ATOMIC_RELAXED);
 }
 
 const char *hwio_left_why(enum hwio_left why)
@@ -110,6 +206,7 @@ const char *hwio_left_why(enum hwio_left why)
 		[HWIO_LEFT_LAYOUT] = "the datatype or the order of the parts is not understood",
 		[HWIO_LEFT_THREADS] = "the program has threads",
 		[HWIO_LEFT_BUSY] = "earlier data was still pending",
+		[HWIO_LEFT_CHANGED] = "the program seems to have changed or copied the data before",
 	};
 	return reasons[why];
 }

@@ -21,6 +21,8 @@ enum hwio_left {
 	HWIO_LEFT_LAYOUT,
 	HWIO_LEFT_THREADS,
 	HWIO_LEFT_BUSY,
+	/* The data was accessed after the read, and other memory was sent or scattered. */
+	HWIO_LEFT_CHANGED,
 	HWIO_LEFTS
 };
 
@@ -39,7 +41,14 @@ static inline bool hwio_left_is_near(const struct hwio_left_bounds *bounds, cons
 
 /* The program has read this from a descriptor. Only regular files are recorded. */
 void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why);
-/* The program has scattered or sent this; it is counted if it was read. */
+/* The same of a part of a file that it has mapped. */
+void hwio_left_mapped(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why);
+/* A read of so many bytes was deferred, and then accessed. */
+void hwio_left_accessed(size_t bytes);
+/* Returns true if more was read than sent. */
+bool hwio_left_any_unsent(void);
+/* The program has scattered or sent this, which MPI may read now. It is counted if it was read and is unchanged, or if
+ * no more was sent than what was read and has not been sent. */
 void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes);
 /* The same for memory that is known to come from a file. */
 void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why);
@@ -47,8 +56,17 @@ void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why);
 /* The program has written this; it is counted if it was gathered. */
 void hwio_left_written(const void *memory, size_t bytes);
 
-/* Returns how much of a pattern was left for this reason; false: nothing. */
-bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *operations, uint64_t *bytes);
+/* Sets the model: it returns how many seconds an operation would have gained, or less than 0. */
+void hwio_left_set_gain(double (*gain)(enum hwio_pattern pattern, size_t bytes));
+/* What was left of a pattern for one reason, and what the model says it would have gained. */
+struct hwio_left_sum {
+	uint64_t operations, bytes;
+	double seconds;
+};
+/* Returns false if that is nothing. */
+bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, struct hwio_left_sum *sum);
+/* Returns the bytes of all reads that were left or accessed. */
+uint64_t hwio_left_read_bytes(void);
 /* Returns the reason as text. */
 const char *hwio_left_why(enum hwio_left why);
 

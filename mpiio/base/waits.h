@@ -20,6 +20,8 @@
 #define HWIO_WAIT_DEFERRED_PART 0.75
 /* At the end of MPI, for messages that the program never receives, and for copies of them. */
 #define HWIO_WAIT_FINISH_S 10.0
+/* A job that ends waits so long for others that write the same profile; then it writes all the same. */
+#define HWIO_WAIT_PROFILE_S 1.0
 /* The first rank waits so long for ranks that MPI_Init has not waited for. */
 #define HWIO_WAIT_RENDEZVOUS_S 0.2
 /* Maximum of attempts, a millisecond apart, at a name whose owner doesn't listen yet, or no longer. */

@@ -87,4 +87,5 @@ __attribute__((constructor)) static void bind_libc(void)
 {
 	for (unsigned int slot = hwio_slots_of_mpi; slot < hwio_slots_all; slot++)
 		hwio_slot(slot);
+	hwio_report_contained();
 }

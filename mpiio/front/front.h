@@ -68,6 +68,11 @@ struct hwio_replacement {
 };
 void hwio_replace(uintptr_t base, uintptr_t except, struct hwio_replacement *all, size_t count);
 
+/* Returns true if the program's own file defines this function, whether or not it exports it. */
+bool hwio_program_contains(const char *name);
+/* Prints a line if the program contains its MPI, whose calls can't be seen. */
+void hwio_report_contained(void);
+
 /* Called before each vfork; returns libc's. */
 void *hwio_front_vfork(void);
 

@@ -1,6 +1,7 @@
 /* Finds the MPI library of the process, and its variant, when the program first calls MPI. In doubt, the program's
  * calls are not redirected. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,15 +46,20 @@ static const struct family {
 static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "PALS_RANKID",
 	"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK"};
 
+/* Returns the process's rank in its job; NULL: no launcher has given it one. */
+static const char *rank_in_job(void)
+{
+	const char *rank = NULL;
+	for (size_t at = 0; at < sizeof(ranks) / sizeof(ranks[0]) && rank == NULL; at++)
+		rank = getenv(ranks[at]);
+	return rank;
+}
+
 /* Returns true in the process that prints messages for the job. */
 static bool is_first(void)
 {
-	for (size_t at = 0; at < sizeof(ranks) / sizeof(ranks[0]); at++) {
-		const char *rank = getenv(ranks[at]);
-		if (rank != NULL)
-			return strcmp(rank, "0") == 0;
-	}
-	return true;
+	const char *rank = rank_in_job();
+	return rank == NULL || strcmp(rank, "0") == 0;
 }
 
 /* Prints why the program isn't changed, if --io was requested. */
@@ -237,6 +243,21 @@ static bool is_off(void)
 	return mode != NULL && strcmp(mode, "off") == 0;
 }
 
+void hwio_report_contained(void)
+{
+	static const char *const names[] = {"MPI_Init"};
+	const char *rank = rank_in_job();
+	int error = errno;
+
+	/* What exports its functions is found when it calls one. */
+	if (!is_off() && rank != NULL && strcmp(rank, "0") == 0 && hwio_objects_with(names, 1, &mpi) == 0 &&
+		hwio_program_contains(names[0]))
+		dprintf(STDERR_FILENO,
+			"headwater: this program's I/O is left as it is: its MPI is linked into it; link it with the "
+			"shared library of MPI (libmpi.so)\n");
+	errno = error;
+}
+
 /* Returns true for MPICH's and Open MPI's second library, whose handles are those of the standard's binary interface. */
 static bool is_other_interface(void)
 {
@@ -259,7 +280,8 @@ static enum state pick(void)
 	if (count == 0)
 		return UNKNOWN;
 	if (count > 1 || mpi.path[0] == '\0') {
-		report("it has several MPI libraries, or one that is linked in", "");
+		report("it has several MPI libraries, or one that is linked into it; link it with one shared library of MPI",
+			"");
 		return LEFT_ALONE;
 	}
 	get_version = (int (*)(char *, int *))hwio_object_function(mpi.base, names[0]);

@@ -35,6 +35,9 @@ void hwio_before_list(const void *requests, int count);
 void hwio_before_realloc(void *memory);
 /* From a writable shared mapping on, the file's reads are not deferred. */
 void hwio_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor);
+/* What is mapped for reading alone, or privately, may be scattered or sent. `caller` as for hwio_read_instead. */
+void hwio_after_mapping(void *mapped, size_t bytes, int protection, int flags, int descriptor, off_t offset,
+	const void *caller);
 void hwio_before_advice(void *address, size_t bytes, int advice);
 void hwio_before_protection(void *address, size_t bytes);
 /* The kernel, or the C library, may use this memory from now on. */

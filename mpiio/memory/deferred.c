@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/context.h"
+#include "base/left.h"
 #include "memory/lease.h"
 #include "memory/pages.h"
 #include "memory/memory_map.h"
@@ -347,6 +348,7 @@ bool hwio_deferred_touch(uintptr_t address)
 		end = whole.high;
 	}
 	last_filled = end;
+	hwio_left_accessed(end - page);
 	fill_pages(page, end);
 	return true;
 }

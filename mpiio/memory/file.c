@@ -227,6 +227,16 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 	return file;
 }
 
+struct hwio_file *hwio_file_open_now(const char *path, const struct hwio_identity *same)
+{
+	struct stat status;
+	struct hwio_identity now = *same;
+	if (stat(path, &status) != 0 || hwio_file_is_banned(&status))
+		return NULL;
+	copy_status(&now, &status);
+	return hwio_identity_agrees(&now, same, true) ? hwio_file_open(path, O_RDONLY, &now) : NULL;
+}
+
 bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes)
 {
 	return bytes > 1 && bytes <= HWIO_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;

@@ -35,6 +35,9 @@ struct hwio_file {
 struct hwio_file *hwio_file_of(int descriptor, const struct stat *status);
 /* The same by path; `wanted` is the identity that it must have. NULL, with errno set: there is none. */
 struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted);
+/* The same by path, in whatever state it is now; `same` is the identity that it had. NULL: it is another one,
+ * or banned. */
+struct hwio_file *hwio_file_open_now(const char *path, const struct hwio_identity *same);
 /* Returns true if a path that another rank has sent, with its NUL, is absolute and complete. */
 bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes);
 void hwio_file_retain(struct hwio_file *file);

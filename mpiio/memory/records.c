@@ -11,7 +11,7 @@ uintptr_t hwio_records_low = UINTPTR_MAX, hwio_records_high;
 
 static struct hwio_record *table;
 static size_t count;
-static size_t count_by_state[3];
+static size_t count_by_state[HWIO_MAPPED + 1];
 
 static bool reserve_records(void)
 {

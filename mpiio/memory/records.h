@@ -1,8 +1,8 @@
 /* Records which memory is a copy of which part of a file, or would be if the program's read had been carried out.
  *
  * A record is DEFERRED while its pages, which are whole, are protected and empty; PEEKED when the bytes are in memory,
- * where the program may have changed them; OBSERVED when the read was only recorded. Records don't overlap, and are in
- * the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A. */
+ * where the program may have changed them; OBSERVED when the read was only recorded; MAPPED while a call examines a
+ * mapping of the file (mapped.h). Records don't overlap, and are in the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A. */
 #ifndef HWIO_RECORDS_H
 #define HWIO_RECORDS_H
 
@@ -11,7 +11,7 @@
 
 struct hwio_context;
 
-enum hwio_state { HWIO_DEFERRED, HWIO_PEEKED, HWIO_OBSERVED };
+enum hwio_state { HWIO_DEFERRED, HWIO_PEEKED, HWIO_OBSERVED, HWIO_MAPPED };
 
 struct hwio_record {
 	uintptr_t low, high;

@@ -120,7 +120,7 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 			if (record->state == HWIO_PEEKED &&
 				!is_same(record->file, offset, (char *)at, stop - at, &compared))
 				return false;
-			if ((record->state == HWIO_OBSERVED) != is_observing)
+			if (record->state != HWIO_MAPPED && (record->state == HWIO_OBSERVED) != is_observing)
 				return false;
 			*file = record->file;
 			/* Data from a stream's buffer has no context. */

@@ -568,13 +568,16 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 		hwio_memory_in_loosely(memory, bytes);
 		is_done = delegate(&w, context, &is_gather);
 		if (is_done && is_verified && !is_as_intended(&w)) {
-			hwio_context_switch_off(context, "what other ranks wrote was not what was gathered");
+			hwio_context_forbid(context, "what other ranks wrote was not what was gathered");
 			is_done = false;
 		}
 		hwio_file_release(w.file);
-		if (is_done)
+		double took = hwio_seconds() - begin, saved = hwio_model_saved(bytes, hwio_ranks, took);
+		if (is_done) {
+			hwio_context_timed(context, took, took + saved);
 			hwio_context_transformed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
-				hwio_model_saved(bytes, hwio_ranks, hwio_seconds() - begin));
+				saved);
+		}
 	}
 	if (!is_done)
 		hwio_incoming_fetch(w.target.low, w.target.high);

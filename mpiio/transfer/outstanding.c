@@ -235,7 +235,7 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 		hwio_context_touched(one->context, hwio_context_operation(one->context));
 	}
 	if (!ack->is_same)
-		hwio_context_switch_off(one->context, "what another rank read was not what was sent");
+		hwio_context_forbid(one->context, "what another rank read was not what was sent");
 	release_outstanding(one);
 }
 

@@ -47,7 +47,9 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
         return Some(format!("--io is for launches of one program, and this one has {first} and {other}"));
     }
     if let Some(why) = known.and_then(Program::not_audited) {
-        return Some(format!("{why}, so no library can be loaded into it for --io"));
+        let step =
+            if why.ends_with("statically linked") { " (link it dynamically, with MPI's shared library)" } else { "" };
+        return Some(format!("{why}, so no library can be loaded into it for --io{step}"));
     }
     match installed::find(MPIIO_LIBRARY) {
         Ok(library) => trial::preload(&library).err(),

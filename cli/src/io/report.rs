@@ -34,6 +34,8 @@ struct CallSite {
     why: String,
     #[serde(default)]
     seconds_saved: f64,
+    #[serde(default)]
+    seconds_missed: f64,
 }
 
 /// Prints the report.
@@ -63,11 +65,11 @@ fn parse(text: &str, file: &Path) -> Result<Vec<CallSite>> {
 }
 
 fn text(sites: &[CallSite], source: Option<&Source>) -> String {
-    let heading = ["PLACE", "PATTERN", "DECISION", "OPERATIONS", "TOGETHER", "BYTES", "SAVED"];
+    let heading = ["PLACE", "PATTERN", "DECISION", "OPERATIONS", "TOGETHER", "BYTES", "SAVED", "MISSED"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     let mut reasons = String::new();
     for (site, number) in sites.iter().zip(1..) {
-        let saved = if site.seconds_saved > 0.0 { format!("{:.3} s", site.seconds_saved) } else { "-".into() };
+        let seconds = |seconds: f64| if seconds > 0.0 { format!("{seconds:.3} s") } else { "-".to_owned() };
         let known = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
         rows.push(vec![
             format!("{number} {}", shown(&site.context, source)),
@@ -76,14 +78,16 @@ fn text(sites: &[CallSite], source: Option<&Source>) -> String {
             site.operations.to_string(),
             site.transformed.to_string(),
             bytes(site.bytes),
-            saved,
+            seconds(site.seconds_saved),
+            seconds(site.seconds_missed),
         ]);
         if !site.why.is_empty() {
             reasons += &format!("{number}: {}\n", site.why);
         }
     }
     let saved: f64 = sites.iter().map(|site| site.seconds_saved).sum();
-    let total = format!("{saved:.3} s saved in all\n");
+    let missed: f64 = sites.iter().map(|site| site.seconds_missed).sum();
+    let total = format!("{saved:.3} s saved in all, {missed:.3} s missed\n");
     format!("{}\n{reasons}{total}", columns(&rows, 3))
 }
 
@@ -104,21 +108,21 @@ mod tests {
     const WRITTEN: &str = "\
 {\"context\": \"app+0x1234 (main.c:57)\", \"pattern\": \"read+scatter\", \"operations\": 3, \"transformed\": 2, \
  \"bytes\": 3145728, \"decision\": \"transform\", \"why\": \"messages cost 0.3 s\", \"seconds_saved\": 1.25}\n\n\
-{\"context\": \"libio.so+0x10 < app+0x20\", \"operations\": 7, \"new\": [1]}\n";
+{\"context\": \"libio.so+0x10 < app+0x20\", \"operations\": 7, \"seconds_missed\": 0.5, \"new\": [1]}\n";
 
     #[test]
     fn people_can_read_it() {
         let text = text(&parse(WRITTEN, Path::new("x")).unwrap(), None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[1], "1 main.c:57      read+scatter  transform           3         2   3.0M  1.250 s",
+            lines[1], "1 main.c:57      read+scatter  transform           3         2   3.0M  1.250 s       -",
             "{text}"
         );
         assert_eq!(
-            lines[2], "2 libio.so+0x10  -             -                   7         0      0        -",
+            lines[2], "2 libio.so+0x10  -             -                   7         0      0        -  0.500 s",
             "{text}"
         );
-        assert_eq!(lines[4..], ["1: messages cost 0.3 s", "1.250 s saved in all"]);
+        assert_eq!(lines[4..], ["1: messages cost 0.3 s", "1.250 s saved in all, 0.500 s missed"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 #include "intercept/generated-calls.h"
 #include "intercept/job/report.h"
 #include "memory/deferred.h"
+#include "memory/mapped.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
 #include "mpi/runs.h"
@@ -71,17 +72,21 @@ static bool can_share(struct hwio_rooted *b, const struct hwio_file *file, const
 static enum action decide(struct hwio_rooted *b, struct order *order, struct part *part)
 {
 	struct hwio_file *file = NULL;
-	if (hwio_mode == HWIO_OBSERVE || !hwio_records_any(HWIO_DEFERRED))
+	bool is_mapped = hwio_mapped_is_near(b->receive);
+	if (hwio_mode == HWIO_OBSERVE || !(hwio_records_any(HWIO_DEFERRED) || is_mapped))
 		return AS_ALWAYS;
 	part->is_known = hwio_layout_make(&part->layout, b->receive, b->receive_count, b->receive_type);
 	if (!part->is_known)
 		return AS_ALWAYS;
 	hwio_enter();
+	is_mapped = is_mapped && hwio_mapped_begin(part->layout.low, part->layout.high);
 	if (hwio_may_be_recorded(part->layout.low, part->layout.high) &&
 		hwio_runs_of(&part->layout, &order->runs, &file, &b->context, false)) {
 		part->file = file;
 		hwio_file_retain(file);
 	}
+	if (is_mapped)
+		hwio_mapped_end();
 	hwio_leave();
 	if (!part->file)
 		return AS_ALWAYS;
@@ -95,7 +100,10 @@ static enum action decide(struct hwio_rooted *b, struct order *order, struct par
 	order->path_bytes = (uint32_t)strlen(file->path) + 1;
 	memcpy(order->path, file->path, order->path_bytes);
 	bool is_near = hwio_mounts_is_near(&file->identity);
-	if (!is_near && !can_share(b, file, order))
+	/* Nothing may be received into a mapping of the file. */
+	if (!is_near && is_mapped)
+		b->why = HWIO_LEFT_OPENED;
+	if (!is_near && (is_mapped || !can_share(b, file, order)))
 		return AS_ALWAYS;
 	order->is_verified = hwio_mode == HWIO_VERIFY && b->context && b->context->verified++ < HWIO_VERIFIED_MAX;
 	return is_near ? BY_EACH : TOGETHER;
@@ -175,10 +183,12 @@ static int transform(struct hwio_rooted *b, const struct order *order, struct pa
 		is_done = read_together(b, order, part, can_read);
 	else
 		is_done = agree(b, can_read && read_by_each(b, order, part));
-	if (is_root && is_done)
-		hwio_context_transformed(b->context, HWIO_READ_BROADCAST, order->bytes,
-			hwio_model_saved(order->bytes, 2, hwio_seconds() - begin));
-	else if (is_root)
+	double took = hwio_seconds() - begin, saved = hwio_model_saved(order->bytes, 2, took);
+	if (is_root && is_done) {
+		hwio_context_timed(b->context, took, took + saved);
+		hwio_context_transformed(b->context, HWIO_READ_BROADCAST, order->bytes, saved);
+	}
+	if (is_root && !is_done)
 		leave(b, order->bytes, "another rank can't read the file, or its datatype is not understood");
 	if (!is_done && is_root)
 		hwio_uses(b->receive, b->receive_count, b->receive_type);
@@ -208,7 +218,7 @@ static int verify(struct hwio_rooted *b)
 	hwio_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, b->root, b->comm);
 	hwio_step_out();
 	if (hwio_rooted_is_root(b) && !all_same)
-		hwio_context_switch_off(b->context, "what another rank read was not what was sent");
+		hwio_context_forbid(b->context, "what another rank read was not what was sent");
 	return result;
 }
 
@@ -218,16 +228,16 @@ static void note_left(const struct hwio_rooted *b)
 	size_t bytes = hwio_rooted_part_bytes(b);
 	if (b->why != HWIO_NOT_LEFT)
 		hwio_left_count(HWIO_READ_BROADCAST, bytes, b->why);
-	else if (hwio_left_reads.high != 0)
+	else if (hwio_left_any_unsent() || hwio_left_reads.high != 0)
 		hwio_left_forwarded(HWIO_READ_BROADCAST, b->receive, bytes);
 }
 
 static int broadcast_always(const struct hwio_rooted *b)
 {
-	if (hwio_rooted_is_root(b))
-		note_left(b);
 	if (hwio_is_busy)
 		hwio_uses(b->receive, b->receive_count, b->receive_type);
+	if (hwio_rooted_is_root(b))
+		note_left(b);
 	return broadcast_unchanged(b);
 }
 

@@ -9,6 +9,7 @@
 
 #include "intercept/generated-calls.h"
 #include "memory/deferred.h"
+#include "memory/mapped.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
 #include "mpi/runs.h"
@@ -98,6 +99,21 @@ static bool find_part(struct hwio_rooted *s, int rank, size_t *by_file)
 	return true;
 }
 
+/* Finds out which of the memory that is scattered is a mapping of a file. */
+static bool begin_mapped(const struct hwio_rooted *s)
+{
+	uintptr_t low = UINTPTR_MAX, high = 0;
+	MPI_Aint lower, extent;
+	hwio_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
+	for (int rank = 0; rank < s->known->size; rank++) {
+		MPI_Count count;
+		uintptr_t block = (uintptr_t)hwio_rooted_block(s, rank, &count) + (uintptr_t)lower;
+		low = hwio_least(low, block);
+		high = hwio_most(high, block + (uintptr_t)count * (uintptr_t)extent);
+	}
+	return hwio_mapped_begin(low, high);
+}
+
 static void release_scatter(struct hwio_rooted *s)
 {
 	if (s->file)
@@ -125,13 +141,17 @@ static bool decide_scatter(struct hwio_rooted *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
-	if (hwio_mode == HWIO_OBSERVE || !hwio_records_any(HWIO_DEFERRED) || s->receive_count > INT_MAX)
+	if (hwio_mode == HWIO_OBSERVE || !(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(s->send)) ||
+		s->receive_count > INT_MAX)
 		return false;
 	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
 	if (!s->parts)
 		return false;
+	bool is_mapped = hwio_mapped_is_near(s->send) && begin_mapped(s);
 	for (int rank = 0; rank < s->known->size && is_known; rank++)
 		is_known = find_part(s, rank, &by_file);
+	if (is_mapped)
+		hwio_mapped_end();
 	if (!is_known && by_file > 0)
 		s->why = HWIO_LEFT_LAYOUT;
 	if (!is_known || !is_scatter_worth_it(s, by_file)) {
@@ -217,8 +237,9 @@ static int scatter_at_root(struct hwio_rooted *s, const struct order *order)
 	int served = serve_ranks(s, has_read, order->id);
 	if (refused > 0)
 		hwio_context_switch_off(s->context, "another rank can't read the file");
-	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
-		hwio_model_saved(bytes, s->known->size, hwio_seconds() - begin));
+	double took = hwio_seconds() - begin, saved = hwio_model_saved(bytes, s->known->size, took);
+	hwio_context_timed(s->context, took, took + saved);
+	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes, saved);
 	free(has_read);
 	release_scatter(s);
 	return result == MPI_SUCCESS ? served : result;
@@ -285,7 +306,7 @@ static int verify(struct hwio_rooted *s, int result)
 	hwio_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
 	hwio_step_out();
 	if (is_root && !all_same)
-		hwio_context_switch_off(s->context, "what another rank read was not what was sent");
+		hwio_context_forbid(s->context, "what another rank read was not what was sent");
 	return result == MPI_SUCCESS ? second : result;
 }
 
@@ -295,7 +316,7 @@ static void note_scatter_left(const struct hwio_rooted *s)
 	MPI_Count count;
 	if (s->why != HWIO_NOT_LEFT)
 		hwio_left_count(HWIO_READ_SCATTER, hwio_rooted_bytes(s), s->why);
-	else if (hwio_left_reads.high != 0)
+	else if (hwio_left_any_unsent() || hwio_left_reads.high != 0)
 		hwio_left_forwarded(HWIO_READ_SCATTER, HWIO_INSIDE(hwio_rooted_block(s, 0, &count)),
 			hwio_rooted_bytes(s));
 }
@@ -312,8 +333,8 @@ static int scatter(struct hwio_rooted *s)
 	}
 	if (!hwio_turn_is_due(turn)) {
 		if (is_root) {
-			note_scatter_left(s);
 			fill_source(s);
+			note_scatter_left(s);
 		}
 		return scatter_unchanged(s);
 	}
@@ -330,8 +351,8 @@ static int scatter(struct hwio_rooted *s)
 	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
-			note_scatter_left(s);
 			fill_source(s);
+			note_scatter_left(s);
 		}
 		if (is_root && hwio_mode == HWIO_OBSERVE)
 			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);

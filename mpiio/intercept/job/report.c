@@ -55,18 +55,34 @@ static size_t write_line(const struct hwio_context *context, char *line)
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
+/* True if this rank has read most of what all ranks have read. */
+static bool is_reader;
+
+static void compare_reads(void)
+{
+	uint64_t own = hwio_left_read_bytes(), all = own;
+	hwio_real.MPI_Allreduce(&own, &all, 1, MPI_UINT64_T, MPI_SUM, hwio_control);
+	is_reader = own > all / 2;
+}
+
+/* Returns true if the reason is certain enough. Where all ranks read, what they send isn't what they have read. */
+static bool is_reported(enum hwio_left why)
+{
+	return why != HWIO_LEFT_CHANGED || is_reader;
+}
+
 /* Writes one line for all call sites that left the pattern for the same reason. */
 static size_t write_left(enum hwio_pattern pattern, enum hwio_left why, char *line)
 {
-	uint64_t operations, bytes;
-	if (!hwio_left_sum(pattern, why, &operations, &bytes))
+	struct hwio_left_sum sum;
+	if (!hwio_left_sum(pattern, why, &sum) || !is_reported(why))
 		return 0;
 	int written = snprintf(line, LINE_BYTES_MAX,
 		"{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
 		"\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
-		"\"seconds_saved\": 0}\n",
-		hwio_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
-		hwio_left_why(why));
+		"\"seconds_saved\": 0, \"seconds_missed\": %.6f}\n",
+		hwio_pattern_name(pattern), (unsigned long long)sum.operations, (unsigned long long)sum.bytes,
+		hwio_left_why(why), sum.seconds);
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
@@ -120,6 +136,16 @@ static void print_transformed(const struct hwio_context *context)
 		context->is_off ? why_of(context) : "");
 }
 
+static void print_left(enum hwio_pattern pattern, enum hwio_left why, const struct hwio_left_sum *sum)
+{
+	char missed[64] = "";
+	if (sum->seconds >= 0.001)
+		snprintf(missed, sizeof(missed), ", about %.3f s slower than by file", sum->seconds);
+	hwio_log("%s: %.3f MB of %llu operation%s left as messages%s: %s", hwio_pattern_name(pattern),
+		(double)sum->bytes / 1e6, (unsigned long long)sum->operations, sum->operations == 1 ? "" : "s", missed,
+		hwio_left_why(why));
+}
+
 /* Prints what was done, in a few lines for users. */
 static void print_summary(void)
 {
@@ -133,11 +159,9 @@ static void print_summary(void)
 	}
 	for (int pattern = 0; pattern < HWIO_PATTERNS; pattern++)
 		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++) {
-			uint64_t operations, bytes;
-			if (hwio_left_sum(pattern, why, &operations, &bytes))
-				hwio_log("%s: %.3f MB of %llu operation%s left as messages: %s",
-					hwio_pattern_name(pattern), (double)bytes / 1e6, (unsigned long long)operations,
-					operations == 1 ? "" : "s", hwio_left_why(why));
+			struct hwio_left_sum sum;
+			if (hwio_left_sum(pattern, why, &sum) && is_reported(why))
+				print_left(pattern, why, &sum);
 		}
 }
 
@@ -148,10 +172,32 @@ void hwio_report_reason(const char *format, const char *what)
 		hwio_log(format, what);
 }
 
+static double left_gain(enum hwio_pattern pattern, size_t bytes)
+{
+	switch (pattern) {
+	case HWIO_READ_SCATTER:
+		return hwio_model_scatter_gain(bytes, hwio_ranks);
+	case HWIO_READ_SEND:
+		return hwio_model_send_gain(bytes, bytes, 1, false);
+	case HWIO_READ_BROADCAST:
+		return hwio_model_broadcast_gain(bytes, hwio_mounts_is_one_node());
+	case HWIO_GATHER_WRITE:
+		return hwio_model_gather_gain(bytes, hwio_ranks);
+	default:
+		return hwio_model_receive_gain(bytes);
+	}
+}
+
+void hwio_report_start(void)
+{
+	hwio_left_set_gain(left_gain);
+}
+
 void hwio_report(void)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");
 	size_t bytes;
+	compare_reads();
 	char *all = collect_reports(&bytes);
 	if (hwio_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
 		int descriptor = hwio_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

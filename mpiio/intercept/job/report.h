@@ -6,6 +6,8 @@
 
 #include "base/engine.h"
 
+/* Called once the model is known. */
+void hwio_report_start(void);
 /* Writes the report; called by all ranks, written by rank 0. */
 void hwio_report(void);
 

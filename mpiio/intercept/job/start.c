@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/context.h"
+#include "base/profile.h"
+#include "base/trial.h"
 #include "intercept/files/change.h"
 #include "intercept/generated-calls.h"
 #include "memory/fault.h"
@@ -163,7 +165,9 @@ static bool agree_and_start(enum hwio_mode mode)
 	hwio_mounts_start();
 	hwio_model_start();
 	if (profile)
-		hwio_context_load(profile);
+		hwio_profile_load(profile);
+	hwio_trial_start();
+	hwio_report_start();
 	/* The first walk of the stack loads a library. */
 	hwio_context_prepare();
 	static const unsigned char none[HWIO_COOKIE_BYTES];

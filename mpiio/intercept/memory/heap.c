@@ -8,8 +8,13 @@
 
 #include "intercept/effects.h"
 #include "intercept/generated-calls.h"
-#include "transfer/incoming.h"
+#include "base/context.h"
+#include "base/left.h"
+#include "memory/mapped.h"
 #include "memory/records.h"
+#include "mpi/control.h"
+#include "mpi/model.h"
+#include "transfer/incoming.h"
 
 static bool may_concern(const void *memory)
 {
@@ -63,6 +68,35 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 	errno = saved;
 }
 
+void hwio_after_mapping(void *mapped, size_t bytes, int protection, int flags, int descriptor, off_t offset,
+	const void *caller)
+{
+	if (mapped == MAP_FAILED || descriptor < 0 || (flags & MAP_ANONYMOUS) || !(protection & PROT_READ) ||
+		!hwio_examines(bytes))
+		return;
+	int saved = errno;
+	if (hwio_model_scatter_gain(bytes, hwio_ranks) <= 0)
+		hwio_left_mapped(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_SMALL_FILE);
+	else if ((protection & PROT_WRITE) && (flags & MAP_TYPE) != MAP_PRIVATE)
+		hwio_left_mapped(descriptor, mapped, (ssize_t)bytes, HWIO_LEFT_OPENED);
+	else
+		hwio_mapped_note(mapped, bytes, descriptor, offset, hwio_context_of(HWIO_OP_READ, caller));
+	errno = saved;
+}
+
+void *hwio_mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
+{
+	hwio_before_mapping(address, bytes, protection, flags, descriptor);
+	void *mapped = hwio_libc.mmap(address, bytes, protection, flags, descriptor, offset);
+	hwio_after_mapping(mapped, bytes, protection, flags, descriptor, offset, __builtin_return_address(0));
+	return mapped;
+}
+
+void *hwio_mmap64(void *address, size_t bytes, int protection, int flags, int descriptor, off64_t offset)
+{
+	return hwio_mmap(address, bytes, protection, flags, descriptor, offset);
+}
+
 int hwio_munmap(void *address, size_t bytes)
 {
 	int saved = errno;
@@ -76,6 +110,7 @@ int hwio_munmap(void *address, size_t bytes)
 			hwio_use_out(address, bytes);
 		if (!is_refused)
 			hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
+		hwio_mapped_forget((uintptr_t)address, (uintptr_t)address + bytes);
 	}
 	errno = saved;
 	return hwio_libc.munmap(address, bytes);

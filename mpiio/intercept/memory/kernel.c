@@ -20,6 +20,7 @@
 #include "transfer/incoming.h"
 #include "base/aside.h"
 #include "base/handler.h"
+#include "memory/mapped.h"
 #include "memory/records.h"
 #include "base/signals.h"
 
@@ -183,7 +184,12 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 			hwio_settle_everything();
 		errno = saved;
 	}
-	return hwio_libc.syscall(number, a, b, c, d, e, f);
+	result = hwio_libc.syscall(number, a, b, c, d, e, f);
+	if (number == SYS_mmap)
+		hwio_after_mapping((void *)result, (size_t)b, (int)c, (int)d, (int)e, f, NULL);
+	else if (number == SYS_munmap)
+		hwio_mapped_forget((uintptr_t)a, (uintptr_t)a + (uintptr_t)b);
+	return result;
 }
 
 #if defined(__x86_64__)

@@ -9,6 +9,7 @@
 #include "intercept/generated-calls.h"
 #include "base/left.h"
 #include "memory/deferred.h"
+#include "memory/mapped.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
 #include "intercept/job/report.h"
@@ -27,14 +28,19 @@ struct sending {
 	struct hwio_context *context;
 };
 
+static bool may_be_deferred(const void *buffer)
+{
+	return hwio_is_busy || hwio_mapped_is_near(buffer);
+}
+
 static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
 	struct sending *sending)
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || bytes < HWIO_HINTED_BYTES_MIN || bytes > HWIO_STREAM_BYTES_MAX ||
-		!hwio_records_any(HWIO_DEFERRED) || hwio_mode == HWIO_OBSERVE || destination < 0 ||
-		!hwio_outstanding_can_add())
+		!(hwio_records_any(HWIO_DEFERRED) || hwio_mapped_is_near(buffer)) || hwio_mode == HWIO_OBSERVE ||
+		destination < 0 || !hwio_outstanding_can_add())
 		return false;
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)
@@ -47,6 +53,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	 * engine's. */
 	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
 	hwio_enter();
+	bool is_mapped = is_copy && hwio_mapped_is_near(buffer) &&
+		hwio_mapped_begin(sending->layout.low, sending->layout.high);
 	if (is_copy &&
 		!(hwio_may_be_recorded(sending->layout.low, sending->layout.high) &&
 			hwio_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
@@ -56,6 +64,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	}
 	if (is_copy)
 		hwio_file_retain(sending->file);
+	if (is_mapped)
+		hwio_mapped_end();
 	hwio_leave();
 	hwio_step_out();
 	return is_copy;
@@ -131,6 +141,13 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	return true;
 }
 
+/* Records that what was read is sent as it is. */
+static void note_left(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (hwio_depth == 0)
+		hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+}
+
 void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (hwio_is_busy && hwio_depth == 0) {
@@ -154,11 +171,10 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 {
 	int result;
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF) {
-		if (hwio_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
+		if (may_be_deferred(buffer) && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
 			return result;
-		if (hwio_left_is_near(&hwio_left_reads, buffer))
-			hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
 		hwio_before_send(buffer, count, type);
+		note_left(buffer, count, type);
 		if (hwio_mode == HWIO_OBSERVE)
 			hwio_observe_send(buffer, count, type);
 		else if (hwio_offer_instead(call == hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm,
@@ -193,6 +209,23 @@ int hwio_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destina
 	return send_short_or_not(hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
 }
 
+struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm)
+{
+	struct sending sending;
+	if (hwio_depth > 0 || !may_be_deferred(buffer) || !may_hint(buffer, count, type, destination, comm, &sending))
+		return NULL;
+	double saved = expected_gain(&sending);
+	struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
+	if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
+		free(hint);
+		hint = NULL;
+	}
+	if (hint)
+		hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
+	end_sending(&sending);
+	return hint;
+}
+
 typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
 static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
@@ -202,32 +235,20 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hwio_cache_short_type(type);
 		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 	}
-	struct sending sending;
-	if (hwio_is_busy && hwio_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
-		/* The hint's memory lives as long as the request. */
-		double saved = expected_gain(&sending);
-		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
-		if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
-			free(hint);
-			hint = NULL;
-		}
-		if (hint) {
-			int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag,
-				comm, request));
-			if (result == MPI_SUCCESS)
-				hwio_requests_own(*request, hint);
-			hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
-			end_sending(&sending);
-			return result;
-		}
-		end_sending(&sending);
+	/* The hint's memory lives as long as the request. */
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);
+	if (hint) {
+		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm,
+			request));
+		if (result == MPI_SUCCESS)
+			hwio_requests_own(*request, hint);
+		return result;
 	}
-	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && hwio_left_is_near(&hwio_left_reads, buffer))
-		hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
 		hwio_uses(buffer, count, type);
 	}
+	note_left(buffer, count, type);
 	int result;
 	struct hwio_transfer *offered = NULL;
 	if (hwio_mode == HWIO_OBSERVE)
@@ -254,4 +275,57 @@ int hwio_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destin
 	MPI_Request *request)
 {
 	return start_send(hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm, request);
+}
+
+/* MPI_Bsend and MPI_Rsend, and their nonblocking relatives, return before the receiver has anything to say: what they
+ * send is hinted, but not offered. */
+static int hint_or_send(send_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
+	MPI_Comm comm)
+{
+	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL : hwio_hint_for(buffer, count, type, destination, comm);
+	if (hint) {
+		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm));
+		free(hint);
+		return result;
+	}
+	hwio_before_send(buffer, count, type);
+	note_left(buffer, count, type);
+	return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm));
+}
+
+int hwio_MPI_Bsend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	return hint_or_send(hwio_real.MPI_Bsend, buffer, count, type, destination, tag, comm);
+}
+
+int hwio_MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	return hint_or_send(hwio_real.MPI_Rsend, buffer, count, type, destination, tag, comm);
+}
+
+static int start_hint_or_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm, MPI_Request *request)
+{
+	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL : hwio_hint_for(buffer, count, type, destination, comm);
+	if (!hint) {
+		hwio_before_send(buffer, count, type);
+		note_left(buffer, count, type);
+		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
+	}
+	int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request));
+	if (result == MPI_SUCCESS)
+		hwio_requests_own(*request, hint);
+	return result;
+}
+
+int hwio_MPI_Ibsend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	return start_hint_or_send(hwio_real.MPI_Ibsend, buffer, count, type, destination, tag, comm, request);
+}
+
+int hwio_MPI_Irsend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	return start_hint_or_send(hwio_real.MPI_Irsend, buffer, count, type, destination, tag, comm, request);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "intercept/generated-calls.h"
+#include "base/left.h"
 #include "mpi/typed.h"
 #include "transfer/envelope.h"
 #include "transfer/outstanding.h"
@@ -11,6 +12,12 @@
 #include "intercept/requests/match.h"
 #include "real.h"
 #include "intercept/requests/requests.h"
+
+/* Records that what was read is sent as it is. */
+static void note_left(const void *buffer, int count, MPI_Datatype type)
+{
+	hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+}
 
 /* The arguments of such a call. */
 struct both {
@@ -24,6 +31,20 @@ struct both {
 	int source, receive_tag;
 	MPI_Comm comm;
 };
+
+/* Waits for the request, and answers meanwhile the ranks that wait for this one. */
+static int wait_and_answer(MPI_Request *request, MPI_Status *status)
+{
+	int is_done = 0, result = MPI_SUCCESS;
+	while (result == MPI_SUCCESS && !is_done && hwio_outstanding_any()) {
+		result = hwio_real.MPI_Test(request, &is_done, status);
+		if (!is_done && result == MPI_SUCCESS) {
+			hwio_outstanding_poll();
+			hwio_pause();
+		}
+	}
+	return is_done || result != MPI_SUCCESS ? result : hwio_real.MPI_Wait(request, status);
+}
 
 /* Makes two calls. The receive is first: from then on no other thread's probe gets its message. */
 static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *status)
@@ -45,13 +66,25 @@ static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *st
 		received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, status);
 	hwio_step_in();
 	if (!one && received == MPI_SUCCESS)
-		received = hwio_real.MPI_Wait(&receiving, actual);
+		received = wait_and_answer(&receiving, actual);
 	if (sent == MPI_SUCCESS)
-		sent = hwio_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
+		sent = wait_and_answer(&sending, MPI_STATUS_IGNORE);
 	hwio_step_out();
 	if (!one && received == MPI_SUCCESS && b->source != MPI_PROC_NULL)
 		received = hwio_received(b->receive, b->receive_count, b->receive_type, b->comm, actual, false);
 	return sent == MPI_SUCCESS ? received : sent;
+}
+
+/* The same with a hint in place of what is sent; frees it. */
+static int hint_and_receive(struct both *b, struct hwio_hint *hint, MPI_Status *status)
+{
+	b->send = hint;
+	b->send_count = (int)hwio_hint_bytes(hint);
+	b->send_type = MPI_BYTE;
+	hwio_before_receive(b->receive, b->receive_count, b->receive_type);
+	int result = send_and_receive(b, hwio_match_is_shared(), status);
+	free(hint);
+	return result;
 }
 
 int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
@@ -63,15 +96,19 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 	if (is_short || hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
 			receive_count, receive_type, source, receive_tag, comm, status));
-	hwio_before_send(send, send_count, send_type);
+	struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count, receive_type,
+		source, receive_tag, comm};
+	hwio_before_send(NULL, 0, MPI_BYTE);
 	hwio_outstanding_settle();
+	struct hwio_hint *hint = hwio_hint_for(send, send_count, send_type, destination, comm);
+	if (hint)
+		return hint_and_receive(&both, hint, status);
+	hwio_before_send(send, send_count, send_type);
+	note_left(send, send_count, send_type);
 	hwio_before_receive(receive, receive_count, receive_type);
 	bool is_shared = hwio_match_is_shared();
-	if (is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE)) {
-		struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count,
-			receive_type, source, receive_tag, comm};
+	if (is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE))
 		return send_and_receive(&both, is_shared, status);
-	}
 	int result = HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
 		receive_count, receive_type, source, receive_tag, comm, actual));
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
@@ -97,8 +134,15 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
 			comm, status);
-	hwio_before_send(buffer, count, type);
+	struct both hinted = {
+		buffer, count, type, destination, send_tag, buffer, count, type, source, receive_tag, comm};
+	hwio_before_send(NULL, 0, MPI_BYTE);
 	hwio_outstanding_settle();
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);
+	if (hint)
+		return hint_and_receive(&hinted, hint, status);
+	hwio_before_send(buffer, count, type);
+	note_left(buffer, count, type);
 	bool is_shared = hwio_match_is_shared();
 	bool is_apart = is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE);
 	size_t bytes = 0;

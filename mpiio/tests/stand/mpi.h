@@ -31,7 +31,7 @@ enum { MPI_SUCCESS, MPI_ERR_TRUNCATE = 14, MPI_ERR_OTHER = 15, MPI_ERR_IN_STATUS
 enum { MPI_PROC_NULL = -1, MPI_ANY_SOURCE = -2, MPI_ROOT = -3, MPI_ANY_TAG = -1, MPI_UNDEFINED = -32766 };
 enum { MPI_THREAD_MULTIPLE = 3 };
 enum { MPI_COMM_NULL, MPI_COMM_WORLD, MPI_COMM_SELF };
-enum { MPI_REQUEST_NULL, MPI_KEYVAL_INVALID = 0, MPI_ERRORS_RETURN = 1, MPI_MIN = 1, MPI_BAND, MPI_BOR };
+enum { MPI_REQUEST_NULL, MPI_KEYVAL_INVALID = 0, MPI_ERRORS_RETURN = 1, MPI_MIN = 1, MPI_BAND, MPI_BOR, MPI_SUM };
 enum {
 	MPI_DATATYPE_NULL,
 	MPI_BYTE,
@@ -157,6 +157,12 @@ int MPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int
 	int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
 int MPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
 	MPI_Comm comm, MPI_Request *request);
+int MPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int MPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int MPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+	MPI_Request *request);
+int MPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+	MPI_Request *request);
 int MPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 	MPI_Request *request);
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status);

@@ -40,6 +40,7 @@
 	X(MPI_Mrecv) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
 	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Request_get_status_all) \
 	X(MPI_Request_get_status_any) X(MPI_Request_get_status_some) X(MPI_Rsend_init) X(MPI_Scatter) \
+	X(MPI_Bsend) X(MPI_Ibsend) X(MPI_Irsend) X(MPI_Rsend) \
 	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
 	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \
 	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) \

@@ -5,6 +5,7 @@
 //! two.
 
 mod fortran;
+mod habits;
 mod job;
 mod nfs;
 mod nodes;

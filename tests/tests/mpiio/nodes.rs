@@ -20,7 +20,7 @@ const NODES: usize = 4;
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
     ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
@@ -28,6 +28,9 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("c/blocks.c", "--rows 2203 --columns 2011 --steps 2"),
     ("c/blocks.c", "--rows 2203 --columns 2011 --read stdio --write stdio --receive irecv"),
     ("c/matvec.c", "--rows 401 --columns 303"),
+    // It writes nothing. Pieces of the file travel from node to node, into memory with and without gaps.
+    ("c/broadcast.c", "--bytes 24000000 --header 77 --root 1"),
+    ("c/broadcast.c", "--bytes 3200000 --piece 1600000 --gaps"),
 ];
 
 /// Four nodes, and a fifth one if a volume is to be served; and what all of them see.

@@ -28,10 +28,12 @@ void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, in
 
 static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
 {
-	uint64_t bytes = hwio_runs_bytes(&verdict->runs);
+	bool has_runs = verdict->runs.count <= HWIO_RUNS_MAX;
+	uint64_t bytes = has_runs ? hwio_runs_bytes(&verdict->runs) : 0;
 	*error = EIO;
-	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) || !hwio_runs_are_sound(&verdict->runs, bytes) ||
-		verdict->skip > layout->bytes || bytes > layout->bytes - verdict->skip)
+	if (!has_runs || !hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
+		!hwio_runs_are_sound(&verdict->runs, bytes) || verdict->skip > layout->bytes ||
+		bytes > layout->bytes - verdict->skip)
 		return false;
 	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
 	*error = errno;

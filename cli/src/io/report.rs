@@ -115,7 +115,7 @@ mod tests {
         let text = text(&parse(WRITTEN, Path::new("x")).unwrap(), None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[1], "1 main.c:57      read+scatter  transform           3         2   3.0M  1.250 s       -",
+            lines[1], "1 main.c:57      read+scatter  transform           3         2   3.0M  1.250 s        -",
             "{text}"
         );
         assert_eq!(

@@ -2,7 +2,8 @@
  *
  * A record is DEFERRED while its pages, which are whole, are protected and empty; PEEKED when the bytes are in memory,
  * where the program may have changed them; OBSERVED when the read was only recorded; MAPPED while a call examines a
- * mapping of the file (mapped.h). Records don't overlap, and are in the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A. */
+ * mapping of the file (mapped.h). Records don't overlap, and are in the order of their addresses. Source: Natvig, Elster
+ * and Meyer, §II and §III.A. */
 #ifndef HWIO_RECORDS_H
 #define HWIO_RECORDS_H
 

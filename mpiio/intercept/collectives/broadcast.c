@@ -1,6 +1,6 @@
 /* MPI_Bcast of what was read from a file. Where each node has the file in its memory, each rank reads it. Otherwise the
- * nodes share the reading: each piece is read by one of them, which broadcasts it while the next pieces are read. So the
- * file system sends each byte once, and no rank waits for all of them first. Source: Natvig, Elster and Meyer, §III.G,
+ * nodes share the reading: each piece is read by one of them, and travels round a ring of all ranks while the next
+ * pieces are read. So the file system sends each byte once, and no rank waits for all of them first. Source: Natvig, Elster and Meyer, §III.G,
  * for collective reads, and §III.A for what the root announces. */
 #include <fcntl.h>
 #include <limits.h>
@@ -291,7 +291,7 @@ static int enter_broadcast(struct hwio_rooted *b)
 			hwio_uses(b->receive, b->receive_count, b->receive_type);
 		return broadcast_unchanged(b);
 	}
-	return hwio_rooted_is_even(b) && may_gain(b) ? broadcast(b) : broadcast_always(b);
+	return may_gain(b) && hwio_rooted_is_even(b) ? broadcast(b) : broadcast_always(b);
 }
 
 /* A function of its own, so that a small broadcast is a jump to MPI. */
@@ -311,10 +311,12 @@ __attribute__((noinline)) static int enter_alike(void *buffer, MPI_Count count, 
 	return enter_broadcast(&b);
 }
 
+/* Small broadcasts aren't compared with the other ranks': a rank may send one and go on before the others are there, and
+ * programs rely on it. */
 int hwio_MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-	if (!hwio_left_is_near(&hwio_left_reads, buffer) &&
-		hwio_collective_passes(HWIO_TURN_BROADCAST, count, type, count, type, root, comm))
+	if (!hwio_quick.is_watchful && hwio_depth == 0 && !hwio_left_is_near(&hwio_left_reads, buffer) &&
+		hwio_is_basic_below(count, type, hwio_bytes_min))
 		return hwio_real.MPI_Bcast(buffer, count, type, root, comm);
 	return enter_alike(buffer, count, type, root, comm, false);
 }

@@ -84,6 +84,24 @@ static void by_types(void)
 	free(all);
 }
 
+/* A few bytes leave the root before another rank, which needs a message first, is there. */
+static void before_it_is_received(void)
+{
+	MPI_Comm copy;
+	int value = rank == 0 ? 7 : 0, word = 0;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+	if (rank == 1)
+		MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Bcast(&value, 1, MPI_INT, 0, copy);
+	if (rank == 0) {
+		word = 5;
+		MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+	}
+	note("value %d, word %d", value, word);
+	MPI_Comm_free(&copy);
+}
+
 static void of_nothing(void)
 {
 	char *all = table_at(0, all_bytes());
@@ -199,6 +217,7 @@ const struct test broadcast_tests[] = {
 	{"broadcast_from_several_roots", from_several_roots, 0},
 	{"broadcast_by_pieces", by_pieces, 0},
 	{"broadcast_by_types", by_types, 0},
+	{"broadcast_before_it_is_received", before_it_is_received, 0},
 	{"broadcast_of_nothing", of_nothing, 0},
 	{"broadcast_changed", changed, 0},
 	{"broadcast_touched", touched, 0},

@@ -2,7 +2,7 @@
 //!
 //! Rows that agree in all but the value are rounds of one measurement: the curve has their median, and a whisker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plot::{Curve, Plot, Point};
 
@@ -12,6 +12,8 @@ const STORM: &str = "server,workload,nodes,processes per node,way,round,seconds"
 pub const SPAWNING: &str = "scheme,cores,environment,touched_mb,us";
 /// The columns of what `cargo xtask bench scale` has measured.
 pub const SCALE: &str = "way,nodes,seconds";
+/// The columns of what `cargo xtask bench io --part curves` has measured.
+pub const IO: &str = "file system,mpi,dimensions,nodes,mb,round,way,reading s,writing s";
 /// What stands in the column `round` of starts that are only compared with: one process alone.
 pub const ALONE: &str = "alone";
 /// The ways to start in `runs.csv`, with the names that tables and curves have.
@@ -45,6 +47,8 @@ pub fn drawings(name: &str, csv: &str) -> Result<Vec<Drawing>, String> {
         spawning(name, csv)
     } else if head == SCALE {
         scale(name, csv)
+    } else if head == IO {
+        io(csv)
     } else {
         Ok(Vec::new())
     }
@@ -124,6 +128,75 @@ fn scale(name: &str, csv: &str) -> Result<Vec<Drawing>, String> {
     }
     let title = "import scipy.stats, one process on each node".to_owned();
     Ok(vec![drawing(format!("{name}.svg"), title, UNKNOWN_SPREAD, ["nodes", "seconds"], curves)])
+}
+
+/// A run of an MPI program: dimensions, nodes, MB, round, way, and seconds of reading and of writing.
+struct IoRun {
+    dimensions: u64,
+    nodes: u64,
+    mb: u64,
+    round: u64,
+    way: String,
+    seconds: [f64; 2],
+}
+
+/// Returns four drawings for each file system and MPI: reading and writing, by the number of nodes and by size. Nodes
+/// are compared at the size that most of them have, sizes on the nodes that most of them have.
+fn io(csv: &str) -> Result<Vec<Drawing>, String> {
+    let mut all: BTreeMap<(String, String), Vec<IoRun>> = BTreeMap::new();
+    for (number, fields) in rows(csv, 9)? {
+        let [dimensions, nodes, mb, round] = [2, 3, 4, 5].map(|at| whole(number, &fields[at]));
+        let [reading, writing] = [7, 8].map(|at| value(number, &fields[at]));
+        let (seconds, way) = ([reading?, writing?], fields[6].clone());
+        let run = IoRun { dimensions: dimensions?, nodes: nodes?, mb: mb?, round: round?, way, seconds };
+        all.entry((fields[0].clone(), fields[1].clone())).or_default().push(run);
+    }
+    let mut drawn = Vec::new();
+    for ((file_system, mpi), runs) in all {
+        let prefix = format!("{}-{mpi}", file_system.to_lowercase().replace([' ', '.'], "-"));
+        for (direction, what) in ["reading", "writing"].into_iter().enumerate() {
+            let mb = commonest(&runs, |run| run.mb, |run| run.nodes);
+            let nodes = commonest(&runs, |run| run.nodes, |run| run.mb);
+            let by_nodes = times_as_fast(&runs, direction, |run| (run.mb == mb).then_some(run.nodes));
+            let by_size = times_as_fast(&runs, direction, |run| (run.nodes == nodes).then_some(run.mb));
+            let title = format!("{what}, {mb} MB, {file_system}, {mpi}");
+            let axes = ["nodes", "times as fast as it is"];
+            drawn.push(drawing(format!("{prefix}-{what}-by-nodes.svg"), title, "single runs", axes, by_nodes));
+            let title = format!("{what}, {nodes} nodes, {file_system}, {mpi}");
+            let axes = ["MB", "times as fast as it is"];
+            drawn.push(drawing(format!("{prefix}-{what}-by-size.svg"), title, "single runs", axes, by_size));
+        }
+    }
+    Ok(drawn)
+}
+
+/// Returns the value of `of` that is there with the most values of `with`; the smallest of several.
+fn commonest(runs: &[IoRun], of: fn(&IoRun) -> u64, with: fn(&IoRun) -> u64) -> u64 {
+    let mut seen: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for run in runs {
+        seen.entry(of(run)).or_default().insert(with(run));
+    }
+    let most = seen.values().map(BTreeSet::len).max().unwrap_or_default();
+    seen.into_iter().find(|(_, with)| with.len() == most).map(|(of, _)| of).unwrap_or_default()
+}
+
+/// Returns a curve for each dimension and way: the ratio to the plain run of the same round. `place`: the place of a
+/// run on the x axis, if it has one.
+fn times_as_fast(runs: &[IoRun], direction: usize, place: impl Fn(&IoRun) -> Option<u64>) -> Vec<(String, Measured)> {
+    let same = |run: &IoRun| (run.dimensions, run.nodes, run.mb, run.round);
+    let mut curves: BTreeMap<(u64, &str), Measured> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.way != "plain") {
+        let plain = runs.iter().find(|plain| plain.way == "plain" && same(plain) == same(run));
+        if let (Some(plain), Some(x)) = (plain, place(run)) {
+            let of = curves.entry((run.dimensions, &run.way)).or_default();
+            of.entry(x).or_default().push(plain.seconds[direction] / run.seconds[direction]);
+        }
+    }
+    let name = |dimensions: u64, way: &str| match way {
+        "twin" => format!("{dimensions}D, by hand"),
+        way => format!("{dimensions}D, {way}"),
+    };
+    curves.into_iter().map(|((dimensions, way), measured)| (name(dimensions, way), measured)).collect()
 }
 
 /// Returns a drawing of these curves. `single`: the note if nothing was repeated.
@@ -209,6 +282,17 @@ mod tests {
 
         let drawn = drawings("scale", &format!("{SCALE}\nwith,1,2\nwith,4,2.5\n")).unwrap();
         assert!(drawn[0].file == "scale.svg" && drawn[0].svg.matches("<circle").count() == 2);
+        let io = format!(
+            "{IO}\nNFS 4.2,mpich5,1,1,64,0,plain,2,4\nNFS 4.2,mpich5,1,1,64,0,library,1,1\n\
+             NFS 4.2,mpich5,1,2,64,0,plain,2,4\nNFS 4.2,mpich5,1,2,64,0,twin,1,1\nNFS 4.2,mpich5,1,2,64,1,twin,1,1\n"
+        );
+        let drawn = drawings("runs", &io).unwrap();
+        let names = drawn.iter().map(|one| &*one.file).collect::<Vec<_>>();
+        assert_eq!(names.len(), 4);
+        assert!(names[0] == "nfs-4-2-mpich5-reading-by-nodes.svg" && names[3] == "nfs-4-2-mpich5-writing-by-size.svg");
+        assert!(drawn[0].title == "reading, 64 MB, NFS 4.2, mpich5" && drawn[1].title.contains("1 nodes"));
+        assert!(drawn[0].svg.contains("1D, library") && drawn[0].svg.contains("1D, by hand"));
+        assert_eq!(drawn[0].svg.matches("<circle").count(), 2);
         assert_eq!(drawings("other", "a,b\n1,2\n"), Ok(Vec::new()));
     }
 

@@ -326,7 +326,11 @@ __attribute__((constructor)) static void start(void)
 /* The offset of the data in the file, and the data. */
 static struct hwio_runs true_runs(void)
 {
-	return (struct hwio_runs){.count = 2, .run = {{100, 3000, 5000, 4}, {30000, 8000, 8000, 1}}};
+	return (struct hwio_runs){.count = 2,
+		.pattern = 1,
+		.repetitions = 2,
+		.apart = 10000,
+		.run = {{100, 3000, 5000, 2}, {30000, 8000, 8000, 1}}};
 }
 
 static bool has_data(const char *buffer)

@@ -22,11 +22,63 @@
 #define SIEVED_GAP_BYTES_MAX (8UL << 10)
 #define SIEVE_BYTES (4UL << 20)
 
+static bool is_apart(const struct hwio_run *run, const struct hwio_run *earlier, uint64_t apart)
+{
+	return run->offset == earlier->offset + apart && run->bytes == earlier->bytes && run->count == earlier->count &&
+		run->stride == earlier->stride;
+}
+
+/* Returns how many of the listed runs repeat the `pattern` ones from `head` on, and the distance. */
+static uint32_t repeated_runs(const struct hwio_runs *runs, uint32_t head, uint32_t pattern, uint64_t *apart)
+{
+	uint32_t at = head + pattern;
+	*apart = runs->run[at].offset - runs->run[head].offset;
+	if (runs->run[at].offset <= runs->run[head].offset)
+		return 0;
+	while (at < runs->count && is_apart(&runs->run[at], &runs->run[at - pattern], *apart))
+		at++;
+	return (at - head) / pattern * pattern;
+}
+
+/* Finds the first repetition in a full list, and shortens it. */
+static void find_repetition(struct hwio_runs *runs)
+{
+	for (uint32_t head = 0; head <= HWIO_RUNS_MAX / 2; head++)
+		for (uint32_t pattern = 1; head + 3 * pattern <= HWIO_RUNS_MAX; pattern++) {
+			uint64_t apart;
+			uint32_t repeated = repeated_runs(runs, head, pattern, &apart);
+			if (repeated < 3 * pattern)
+				continue;
+			uint32_t left = runs->count - head - repeated;
+			memmove(&runs->run[head + pattern], &runs->run[head + repeated], left * sizeof(runs->run[0]));
+			runs->head = head;
+			runs->pattern = pattern;
+			runs->repetitions = repeated / pattern;
+			runs->apart = apart;
+			runs->count = head + pattern + left;
+			return;
+		}
+}
+
+/* Counts the runs at the end as one more repetition, if they are. */
+static void repeat(struct hwio_runs *runs)
+{
+	const struct hwio_run *pattern = &runs->run[runs->head], *behind = pattern + runs->pattern;
+	if (runs->count != runs->head + 2 * runs->pattern || runs->repetitions == HWIO_RUNS_REPEATED_MAX)
+		return;
+	for (uint32_t i = 0; i < runs->pattern; i++)
+		if (!is_apart(&behind[i], &pattern[i], runs->repetitions * runs->apart))
+			return;
+	runs->repetitions++;
+	runs->count -= runs->pattern;
+}
+
 bool hwio_runs_append(struct hwio_runs *runs, uint64_t offset, uint64_t bytes)
 {
 	if (bytes == 0)
 		return true;
-	struct hwio_run *last = runs->count ? &runs->run[runs->count - 1] : NULL;
+	bool is_open = runs->count > runs->head + runs->pattern || (runs->pattern == 0 && runs->count > 0);
+	struct hwio_run *last = is_open ? &runs->run[runs->count - 1] : NULL;
 	if (last && last->count == 1 && last->offset + last->bytes == offset) {
 		last->bytes += bytes;
 		last->stride = last->bytes;
@@ -43,6 +95,10 @@ bool hwio_runs_append(struct hwio_runs *runs, uint64_t offset, uint64_t bytes)
 			return true;
 		}
 	}
+	if (runs->pattern > 0)
+		repeat(runs);
+	else if (runs->count == HWIO_RUNS_MAX)
+		find_repetition(runs);
 	if (runs->count == HWIO_RUNS_MAX)
 		return false;
 	runs->run[runs->count++] = (struct hwio_run){.offset = offset, .bytes = bytes, .stride = bytes, .count = 1};
@@ -52,33 +108,42 @@ bool hwio_runs_append(struct hwio_runs *runs, uint64_t offset, uint64_t bytes)
 uint64_t hwio_runs_bytes(const struct hwio_runs *runs)
 {
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < runs->count; i++)
-		bytes += runs->run[i].bytes * runs->run[i].count;
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		bytes += run.bytes * run.count;
+	}
 	return bytes;
 }
 
 uint64_t hwio_runs_pieces(const struct hwio_runs *runs)
 {
 	uint64_t pieces = 0;
-	for (uint32_t i = 0; i < runs->count; i++)
-		pieces += runs->run[i].count;
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++)
+		pieces += hwio_runs_at(runs, i).count;
 	return pieces;
+}
+
+bool hwio_runs_are_bounded(const struct hwio_runs *runs)
+{
+	return runs->count <= HWIO_RUNS_MAX && runs->head <= runs->count && runs->pattern <= runs->count - runs->head &&
+		runs->repetitions <= HWIO_RUNS_REPEATED_MAX && (runs->pattern > 0) == (runs->repetitions > 0) &&
+		runs->apart <= INT64_MAX / HWIO_RUNS_REPEATED_MAX;
 }
 
 bool hwio_runs_are_sound(const struct hwio_runs *runs, uint64_t bytes)
 {
 	uint64_t all = 0;
-	if (runs->count > HWIO_RUNS_MAX)
+	if (!hwio_runs_are_bounded(runs))
 		return false;
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hwio_run *run = &runs->run[i];
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
 		uint64_t part, last, end;
-		if (run->bytes == 0 || run->count == 0 || (run->count > 1 && run->stride < run->bytes) ||
-			__builtin_mul_overflow(run->bytes, run->count, &part) ||
-			__builtin_add_overflow(all, part, &all) ||
-			__builtin_mul_overflow(run->stride, run->count - 1, &last) ||
-			__builtin_add_overflow(run->offset, last, &last) ||
-			__builtin_add_overflow(last, run->bytes, &end) || end > INT64_MAX)
+		if (run.bytes == 0 || run.count == 0 || (run.count > 1 && run.stride < run.bytes) ||
+			__builtin_mul_overflow(run.bytes, run.count, &part) ||
+			__builtin_add_overflow(all, part, &all) || all > bytes ||
+			__builtin_mul_overflow(run.stride, run.count - 1, &last) ||
+			__builtin_add_overflow(run.offset, last, &last) ||
+			__builtin_add_overflow(last, run.bytes, &end) || end > INT64_MAX)
 			return false;
 	}
 	return all == bytes;
@@ -107,7 +172,7 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 	size_t compared = 0;
 	/* New bytes extend the last piece; a strided piece becomes part of a run when it is whole. */
 	uint64_t piece_offset = 0, piece_bytes = 0;
-	runs->count = 0;
+	hwio_runs_clear(runs);
 	*file = NULL;
 	for (size_t i = 0; i < layout->count; i++) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
@@ -210,14 +275,14 @@ static bool is_worth_sieving(const struct hwio_run *run)
 uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs)
 {
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hwio_run *run = &runs->run[i];
-		if (is_worth_sieving(run))
-			bytes += (run->count - 1) * run->stride + run->bytes;
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		if (is_worth_sieving(&run))
+			bytes += (run.count - 1) * run.stride + run.bytes;
 		else
-			for (uint64_t piece = 0; piece < run->count; piece++) {
-				uint64_t at = run->offset + piece * run->stride;
-				bytes += hwio_page_up(at + run->bytes) - hwio_page_down(at);
+			for (uint64_t piece = 0; piece < run.count; piece++) {
+				uint64_t at = run.offset + piece * run.stride;
+				bytes += hwio_page_up(at + run.bytes) - hwio_page_down(at);
 			}
 	}
 	return bytes;
@@ -263,24 +328,23 @@ static bool transfer_from(struct walk walk, int descriptor, const struct hwio_ru
 {
 	hwio_step_in();
 	bool is_good = true;
-	for (uint32_t i = 0; i < runs->count && is_good; i++) {
-		const struct hwio_run *run = &runs->run[i];
+	for (uint64_t i = 0; i < hwio_runs_count(runs) && is_good; i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
 		uint64_t ahead = 0;
-		if (!is_write && is_worth_sieving(run) && hwio_file_system_is_shared(descriptor)) {
-			is_good = read_sieved(descriptor, &walk, run);
+		if (!is_write && is_worth_sieving(&run) && hwio_file_system_is_shared(descriptor)) {
+			is_good = read_sieved(descriptor, &walk, &run);
 			continue;
 		}
-		for (uint64_t piece = 0; piece < run->count && is_good; piece++) {
+		for (uint64_t piece = 0; piece < run.count && is_good; piece++) {
 			/* Scattered pieces defeat the kernel's own readahead, so the requests are made explicitly, and
 			 * overlap. */
-			if (!is_write && run->count > 1)
-				for (; ahead < run->count && ahead < piece + AHEAD_PIECES &&
-					(ahead - piece) * run->bytes < AHEAD_BYTES;
+			if (!is_write && run.count > 1)
+				for (; ahead < run.count && ahead < piece + AHEAD_PIECES &&
+					(ahead - piece) * run.bytes < AHEAD_BYTES;
 					ahead++)
-					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride),
-						(off_t)run->bytes, POSIX_FADV_WILLNEED);
-			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes,
-				is_write);
+					posix_fadvise(descriptor, (off_t)(run.offset + ahead * run.stride),
+						(off_t)run.bytes, POSIX_FADV_WILLNEED);
+			is_good = move_piece(descriptor, &walk, run.offset + piece * run.stride, run.bytes, is_write);
 		}
 	}
 	hwio_step_out();

@@ -75,9 +75,9 @@ static void note_writes(void)
 /* Returns true if any piece may lie in the range. */
 static bool overlaps_runs(const struct hwio_runs *runs, uint64_t low, uint64_t high)
 {
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hwio_run *run = &runs->run[i];
-		if (run->offset < high && run->offset + run->stride * run->count > low)
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		if (run.offset < high && run.offset + run.stride * run.count > low)
 			return true;
 	}
 	return false;
@@ -336,7 +336,7 @@ static void send_verdict(struct hwio_transfer *one, const struct writing *w)
 	size_t skip, bytes = find_part(w, &one->layout, &skip);
 	if (bytes < one->layout.bytes) {
 		verdict.skip = skip;
-		verdict.runs.count = 0;
+		hwio_runs_clear(&verdict.runs);
 		hwio_runs_append(&verdict.runs, (uint64_t)offset_of(w, one->layout.low) + skip, bytes);
 	}
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;

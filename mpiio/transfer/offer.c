@@ -28,7 +28,7 @@ void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, in
 
 static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
 {
-	bool has_runs = verdict->runs.count <= HWIO_RUNS_MAX;
+	bool has_runs = hwio_runs_are_bounded(&verdict->runs);
 	uint64_t bytes = has_runs ? hwio_runs_bytes(&verdict->runs) : 0;
 	*error = EIO;
 	if (!has_runs || !hwio_path_is_sound(verdict->path, verdict->path_bytes) ||

@@ -43,11 +43,11 @@ static bool read_runs(const struct hwio_transfer *one, void *memory, size_t byte
 /* The same, by system calls alone. */
 static bool read_pieces(const struct hwio_transfer *one, char *memory)
 {
-	for (uint32_t i = 0; i < one->runs.count; i++) {
-		const struct hwio_run *run = &one->runs.run[i];
-		for (uint64_t piece = 0; piece < run->count; piece++, memory += run->bytes)
-			if (!hwio_read_whole(one->file->descriptor, memory, run->bytes,
-				    (off_t)(run->offset + piece * run->stride)))
+	for (uint64_t i = 0; i < hwio_runs_count(&one->runs); i++) {
+		struct hwio_run run = hwio_runs_at(&one->runs, i);
+		for (uint64_t piece = 0; piece < run.count; piece++, memory += run.bytes)
+			if (!hwio_read_whole(one->file->descriptor, memory, run.bytes,
+				    (off_t)(run.offset + piece * run.stride)))
 				return false;
 	}
 	return true;

@@ -68,13 +68,12 @@ static struct piece piece_of(const struct ring *ring, size_t index)
 static bool cut(const struct hwio_runs *all, struct piece piece, struct hwio_runs *part)
 {
 	uint64_t at = 0, low = piece.at, high = piece.at + piece.bytes;
-	part->count = 0;
-	for (uint32_t i = 0; i < all->count; i++) {
-		const struct hwio_run *run = &all->run[i];
-		for (uint64_t n = 0; n < run->count && at < high; n++, at += run->bytes) {
-			uint64_t from = at > low ? at : low, to = at + run->bytes < high ? at + run->bytes : high;
-			if (from < to &&
-				!hwio_runs_append(part, run->offset + n * run->stride + (from - at), to - from))
+	hwio_runs_clear(part);
+	for (uint64_t i = 0; i < hwio_runs_count(all); i++) {
+		struct hwio_run run = hwio_runs_at(all, i);
+		for (uint64_t n = 0; n < run.count && at < high; n++, at += run.bytes) {
+			uint64_t from = at > low ? at : low, to = at + run.bytes < high ? at + run.bytes : high;
+			if (from < to && !hwio_runs_append(part, run.offset + n * run.stride + (from - at), to - from))
 				return false;
 		}
 	}

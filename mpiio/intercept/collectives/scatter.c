@@ -94,7 +94,7 @@ static bool find_part(struct hwio_rooted *s, int rank, size_t *by_file)
 	if (is_copy) {
 		*by_file += rank == s->root ? 0 : part->bytes;
 	} else {
-		part->runs.count = 0;
+		hwio_runs_clear(&part->runs);
 	}
 	return true;
 }

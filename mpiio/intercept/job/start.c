@@ -110,7 +110,7 @@ static const char *gpu_driver(void)
 }
 
 /* Version of the messages between ranks. Offers and gathers contain pages, so all ranks' pages have one size. */
-#define VERSION 5
+#define VERSION 6
 _Static_assert(VERSION < 4096, "no page size has these bits");
 
 /* Returns true if all ranks have this version, the same page size and the same mode. */

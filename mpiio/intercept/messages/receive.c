@@ -55,7 +55,7 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 static void advise(struct cached *cached, const struct hwio_runs *runs)
 {
 	const struct hwio_run *run = &runs->run[0];
-	if (runs->count != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
+	if (hwio_runs_count(runs) != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
 		return;
 	uint64_t stride = run->offset - cached->offset;
 	/* Rows that overlap are mostly cached already. */

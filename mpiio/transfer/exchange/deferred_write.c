@@ -48,11 +48,12 @@ bool hwio_deferred_write_overlaps(uint64_t device, uint64_t inode, uint64_t low,
 
 static bool append_runs(struct hwio_runs *to, const struct hwio_runs *runs)
 {
-	for (uint32_t i = 0; i < runs->count; i++)
-		for (uint64_t piece = 0; piece < runs->run[i].count; piece++)
-			if (!hwio_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride,
-				    runs->run[i].bytes))
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		for (uint64_t piece = 0; piece < run.count; piece++)
+			if (!hwio_runs_append(to, run.offset + piece * run.stride, run.bytes))
 				return false;
+	}
 	return true;
 }
 

@@ -17,17 +17,17 @@
 uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end)
 {
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hwio_run *run = &runs->run[i];
-		if (end <= run->offset)
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		if (end <= run.offset)
 			break;
-		uint64_t whole = (end - run->offset) / run->stride;
-		if (whole >= run->count) {
-			bytes += run->count * run->bytes;
+		uint64_t whole = (end - run.offset) / run.stride;
+		if (whole >= run.count) {
+			bytes += run.count * run.bytes;
 			continue;
 		}
-		uint64_t rest = end - run->offset - whole * run->stride;
-		bytes += whole * run->bytes + (rest < run->bytes ? rest : run->bytes);
+		uint64_t rest = end - run.offset - whole * run.stride;
+		bytes += whole * run.bytes + (rest < run.bytes ? rest : run.bytes);
 	}
 	return bytes;
 }
@@ -35,14 +35,14 @@ uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end)
 bool hwio_runs_are_ascending(const struct hwio_runs *runs)
 {
 	uint64_t end = 0;
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hwio_run *run = &runs->run[i];
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
 		uint64_t span;
-		if (run->count == 0 || run->bytes == 0 || run->stride < run->bytes || run->offset < end ||
-			__builtin_mul_overflow(run->count, run->stride, &span) ||
-			__builtin_add_overflow(run->offset, span, &end))
+		if (run.count == 0 || run.bytes == 0 || run.stride < run.bytes || run.offset < end ||
+			__builtin_mul_overflow(run.count, run.stride, &span) ||
+			__builtin_add_overflow(run.offset, span, &end))
 			return false;
-		end -= run->stride - run->bytes;
+		end -= run.stride - run.bytes;
 	}
 	return true;
 }
@@ -54,7 +54,7 @@ bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *o
 		return false;
 	for (uint32_t i = 0; i < plan->count; i++) {
 		const struct hwio_share *share = &plan->shares[i];
-		if (share->world_rank < 0 || share->world_rank >= hwio_ranks || share->runs.count > HWIO_RUNS_MAX ||
+		if (share->world_rank < 0 || share->world_rank >= hwio_ranks || !hwio_runs_are_bounded(&share->runs) ||
 			!hwio_runs_are_ascending(&share->runs) || hwio_runs_below(&share->runs, plan->low) != 0 ||
 			hwio_runs_below(&share->runs, plan->high) != hwio_runs_bytes(&share->runs))
 			return false;
@@ -144,21 +144,20 @@ static size_t part_of(const struct hwio_share *share, struct stripe stripe)
 struct walk {
 	const struct hwio_runs *runs;
 	struct stripe stripe;
-	uint32_t run;
-	uint64_t piece;
+	uint64_t run, piece;
 	bool is_begun;
 };
 
 static bool next_piece(struct walk *walk, struct stripe *piece)
 {
-	for (; walk->run < walk->runs->count; walk->run++, walk->is_begun = false) {
-		const struct hwio_run *run = &walk->runs->run[walk->run];
+	for (; walk->run < hwio_runs_count(walk->runs); walk->run++, walk->is_begun = false) {
+		struct hwio_run run = hwio_runs_at(walk->runs, walk->run);
 		uint64_t low = walk->stripe.low;
 		if (!walk->is_begun)
-			walk->piece = low > run->offset ? (low - run->offset) / run->stride : 0;
+			walk->piece = low > run.offset ? (low - run.offset) / run.stride : 0;
 		walk->is_begun = true;
-		while (walk->piece < run->count) {
-			uint64_t from = run->offset + walk->piece++ * run->stride, to = from + run->bytes;
+		while (walk->piece < run.count) {
+			uint64_t from = run.offset + walk->piece++ * run.stride, to = from + run.bytes;
 			if (from >= walk->stripe.high)
 				return false;
 			*piece = (struct stripe){
@@ -180,7 +179,7 @@ bool hwio_plan_cut(struct hwio_plan *plan)
 		struct hwio_runs runs = share->runs;
 		struct walk walk = {.runs = &runs, .stripe = all};
 		share->skip += (uint32_t)hwio_runs_below(&runs, all.low);
-		share->runs.count = 0;
+		hwio_runs_clear(&share->runs);
 		for (struct stripe piece; next_piece(&walk, &piece);)
 			if (!hwio_runs_append(&share->runs, piece.low, piece.high - piece.low))
 				return false;

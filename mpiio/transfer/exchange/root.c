@@ -12,7 +12,7 @@
 
 bool hwio_target_runs(const struct hwio_target *target, const struct hwio_layout *layout, struct hwio_runs *runs)
 {
-	runs->count = 0;
+	hwio_runs_clear(runs);
 	for (size_t i = 0; i < layout->count; i++) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at);
 		if (!hwio_runs_append(runs, (uint64_t)target->offset + (at - target->low), layout->blocks[i].bytes))

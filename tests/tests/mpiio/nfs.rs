@@ -19,10 +19,11 @@ const SECONDS_MAX: &str = "170";
 const TIME_MAX: Duration = Duration::from_secs(180);
 const INPUT_BYTES: usize = 4_000_000;
 /// Shares that begin and end within pages, within a file and one after the other; and blocks, which are exchanged.
-const CASES: [(&str, &str, &str); 3] = [
+const CASES: [(&str, &str, &str); 4] = [
     ("rows", "c/rows.c", "--rows 1333 --row-bytes 1003 --header 77 --steps 2"),
     ("parts", "c/rows.c", "--rows 1335 --row-bytes 1003 --by scatterv --write vector"),
     ("blocks", "c/blocks.c", "--rows 803 --columns 605"),
+    ("cubes", "c/blocks.c", "--planes 61 --rows 83 --columns 79 --layers 1"),
 ];
 
 /// The directory of the kernel, or what is missing.

@@ -1,12 +1,15 @@
 /*
- * Blocks of a plane: the ranks form a grid, and each has a block of a matrix of doubles. Rank 0 reads the rows of one
- * row of ranks at a time into one buffer, which it uses again, and sends each rank its block; each rank changes its
- * block; rank 0 receives the blocks of a row of ranks into such a buffer and writes it.
+ * Blocks: the ranks form a grid, and each has a block of a matrix of doubles, which has rows and columns, with --planes
+ * also planes. Rank 0 reads the rows (planes) of one layer of ranks at a time into one buffer, which it uses again, and
+ * sends each rank its block; each rank changes its block; rank 0 receives the blocks of a layer of ranks into such a
+ * buffer and writes it.
  *
- *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read METHOD] [--write METHOD]
- *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--late-ms N] [--twin]
+ *   blocks --in FILE --out FILE [--planes N] [--rows N] [--columns N] [--steps N] [--read METHOD] [--write METHOD]
+ *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--layers N] [--late-ms N]
+ *          [--twin]
  *
- * The last rank sends its block back N milliseconds late. The steps read the same file again and write the same file anew.
+ * There are N layers of ranks, or as many as MPI chooses. The last rank sends its block back N milliseconds late. The
+ * steps read the same file again and write the same file anew. Blocks of planes are subarrays.
  */
 #define _GNU_SOURCE
 #include "io_method.h"
@@ -15,13 +18,15 @@ enum { TAG_IN = 7, TAG_OUT = 8 };
 
 static struct {
 	const char *in, *out, *send, *receive;
-	long rows, columns, steps, late_ms;
+	long steps, late_ms;
 	enum method read, write;
 	int subarray, twin;
 } options;
 
 static MPI_Comm grid;
-static int shape[2], coords[2];
+/* The matrix's dimensions, that of the layers first; the grid's shape, and this rank's place in it. */
+static int dimensions, extent[3];
+static int shape[3], coords[3];
 static double *block;
 
 static void options_read(int argc, char **argv)
@@ -30,102 +35,129 @@ static void options_read(int argc, char **argv)
 	options.out = option(argc, argv, "out", "blocks.out");
 	options.send = option(argc, argv, "send", "send");
 	options.receive = option(argc, argv, "receive", "recv");
-	options.rows = number(argc, argv, "rows", 512);
-	options.columns = number(argc, argv, "columns", 512);
+	extent[0] = (int)number(argc, argv, "planes", 0);
+	dimensions = extent[0] ? 3 : 2;
+	extent[dimensions - 2] = (int)number(argc, argv, "rows", 512);
+	extent[dimensions - 1] = (int)number(argc, argv, "columns", 512);
 	options.steps = number(argc, argv, "steps", 1);
 	options.late_ms = number(argc, argv, "late-ms", 0);
 	options.read = method_of(option(argc, argv, "read", "plain"));
 	options.write = method_of(option(argc, argv, "write", "plain"));
-	options.subarray = !strcmp(option(argc, argv, "type", "vector"), "subarray");
+	options.subarray = dimensions == 3 || !strcmp(option(argc, argv, "type", "vector"), "subarray");
 	options.twin = flag(argc, argv, "twin");
 }
 
-/* The size of the block at these coordinates of the grid. */
-static int height(int i)
+/* The block of the rank at these coordinates: its size, and where it begins. Returns the number of its doubles. */
+static int block_of(const int at[3], int own[3], int starts[3])
 {
-	return (int)part(options.rows, shape[0], i);
+	int doubles = 1;
+
+	for (int i = 0; i < dimensions; i++) {
+		own[i] = (int)part(extent[i], shape[i], at[i]);
+		starts[i] = (int)before(extent[i], shape[i], at[i]);
+		doubles *= own[i];
+	}
+	return doubles;
 }
 
-static int width(int j)
+static int own_doubles(void)
 {
-	return (int)part(options.columns, shape[1], j);
+	int own[3], starts[3];
+
+	return block_of(coords, own, starts);
 }
 
-static size_t block_bytes(void)
+static size_t layer_bytes(int layer)
 {
-	return (size_t)height(coords[0]) * (size_t)width(coords[1]) * sizeof(double);
+	size_t bytes = (size_t)part(extent[0], shape[0], layer) * sizeof(double);
+
+	for (int i = 1; i < dimensions; i++)
+		bytes *= (size_t)extent[i];
+	return bytes;
 }
 
 /*
- * The block of column j among `rows` whole rows. A subarray begins at the buffer's start, a vector where the block
+ * The block at these coordinates within its layer. A subarray begins at the buffer's start, a vector where the block
  * does, which `shift` (in doubles) is.
  */
-static MPI_Datatype type_of(int rows, int first, int total, int j, long *shift)
+static MPI_Datatype type_of(const int at[3], long *shift)
 {
-	int left = (int)before(options.columns, shape[1], j);
-	int sizes[2] = {total, (int)options.columns}, own[2] = {rows, width(j)}, starts[2] = {first, left};
+	int own[3], starts[3], sizes[3];
 	MPI_Datatype type;
 
-	*shift = options.subarray ? 0 : left;
+	block_of(at, own, starts);
+	memcpy(sizes, extent, sizeof sizes);
+	sizes[0] = own[0];
+	starts[0] = 0;
+	*shift = options.subarray ? 0 : starts[1];
 	if (options.subarray)
-		MPI_Type_create_subarray(2, sizes, own, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
+		MPI_Type_create_subarray(dimensions, sizes, own, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
 	else
-		MPI_Type_vector(rows, width(j), (int)options.columns, MPI_DOUBLE, &type);
+		MPI_Type_vector(own[0], own[1], extent[1], MPI_DOUBLE, &type);
 	MPI_Type_commit(&type);
 	return type;
 }
 
-static int rank_at(int i, int j)
+/* The coordinates and the rank of the n-th block of a layer. */
+static int rank_of(int layer, int n, int at[3])
 {
-	int found, at[2] = {i, j};
+	int found, across = dimensions == 3 ? shape[2] : 1;
 
+	at[0] = layer;
+	at[1] = n / across;
+	at[2] = n % across;
 	MPI_Cart_rank(grid, at, &found);
 	return found;
 }
 
-/* Sends the blocks of row i of the grid. */
-static void send_row(double *rows, int i)
+static int blocks_in_layer(void)
 {
-	MPI_Request requests[shape[1]];
+	return dimensions == 3 ? shape[1] * shape[2] : shape[1];
+}
+
+static void send_layer(double *data, int layer)
+{
+	MPI_Request requests[blocks_in_layer()];
 	int pending = 0;
 
-	for (int j = 0; j < shape[1]; j++) {
+	for (int n = 0; n < blocks_in_layer(); n++) {
+		int at[3], to = rank_of(layer, n, at);
 		long shift;
-		MPI_Datatype type = type_of(height(i), 0, height(i), j, &shift);
-		int to = rank_at(i, j);
+		MPI_Datatype type = type_of(at, &shift);
 
 		if (!strcmp(options.send, "isend"))
-			MPI_Isend(rows + shift, 1, type, to, TAG_IN, grid, &requests[pending++]);
+			MPI_Isend(data + shift, 1, type, to, TAG_IN, grid, &requests[pending++]);
 		else if (!strcmp(options.send, "ssend"))
-			MPI_Ssend(rows + shift, 1, type, to, TAG_IN, grid);
+			MPI_Ssend(data + shift, 1, type, to, TAG_IN, grid);
 		else
-			MPI_Send(rows + shift, 1, type, to, TAG_IN, grid);
+			MPI_Send(data + shift, 1, type, to, TAG_IN, grid);
 		MPI_Type_free(&type);
 	}
 	MPI_Waitall(pending, requests, MPI_STATUSES_IGNORE);
 }
 
-static void receive_row(double *rows, int i)
+static void receive_layer(double *data, int layer)
 {
-	MPI_Request requests[shape[1]];
+	MPI_Request requests[blocks_in_layer()];
 	int pending = 0;
 
-	for (int j = 0; j < shape[1]; j++) {
+	for (int n = 0; n < blocks_in_layer(); n++) {
+		int at[3], from = rank_of(layer, n, at);
 		long shift;
-		MPI_Datatype type = type_of(height(i), 0, height(i), j, &shift);
+		MPI_Datatype type = type_of(at, &shift);
 
 		if (!strcmp(options.receive, "irecv"))
-			MPI_Irecv(rows + shift, 1, type, rank_at(i, j), TAG_OUT, grid, &requests[pending++]);
+			MPI_Irecv(data + shift, 1, type, from, TAG_OUT, grid, &requests[pending++]);
 		else
-			MPI_Recv(rows + shift, 1, type, rank_at(i, j), TAG_OUT, grid, MPI_STATUS_IGNORE);
+			MPI_Recv(data + shift, 1, type, from, TAG_OUT, grid, MPI_STATUS_IGNORE);
 		MPI_Type_free(&type);
 	}
 	MPI_Waitall(pending, requests, MPI_STATUSES_IGNORE);
 }
 
-static void naive_read(double *rows)
+static void naive_read(double *layer)
 {
-	int own = height(coords[0]) * width(coords[1]);
+	int own = own_doubles();
 	MPI_Request request;
 	struct file in;
 
@@ -133,17 +165,17 @@ static void naive_read(double *rows)
 	if (rank == 0) {
 		in = file_open(options.in, options.read, 0);
 		for (int i = 0; i < shape[0]; i++) {
-			file_move(&in, rows, (size_t)height(i) * (size_t)options.columns * sizeof *rows, 0);
-			send_row(rows, i);
+			file_move(&in, layer, layer_bytes(i), 0);
+			send_layer(layer, i);
 		}
 		file_close(&in);
 	}
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static void naive_write(double *rows)
+static void naive_write(double *layer)
 {
-	int own = height(coords[0]) * width(coords[1]);
+	int own = own_doubles();
 	MPI_Request request;
 	struct file out;
 
@@ -153,8 +185,8 @@ static void naive_write(double *rows)
 	if (rank == 0) {
 		out = file_open(options.out, options.write, 1);
 		for (int i = 0; i < shape[0]; i++) {
-			receive_row(rows, i);
-			file_move(&out, rows, (size_t)height(i) * (size_t)options.columns * sizeof *rows, 1);
+			receive_layer(layer, i);
+			file_move(&out, layer, layer_bytes(i), 1);
 		}
 		file_close(&out);
 	}
@@ -163,9 +195,8 @@ static void naive_write(double *rows)
 
 static void twin(const char *path, int writes)
 {
-	int total[2] = {(int)options.rows, (int)options.columns}, own[2] = {height(coords[0]), width(coords[1])};
-	int starts[2] = {(int)before(total[0], shape[0], coords[0]), (int)before(total[1], shape[1], coords[1])};
-	int mode = writes ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDONLY, doubles = own[0] * own[1];
+	int own[3], starts[3], doubles = block_of(coords, own, starts);
+	int mode = writes ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDONLY;
 	MPI_Datatype view = MPI_DOUBLE;
 	MPI_File file;
 
@@ -174,7 +205,7 @@ static void twin(const char *path, int writes)
 	if (writes)
 		MPI_File_set_size(file, 0);
 	if (doubles) {
-		MPI_Type_create_subarray(2, total, own, starts, MPI_ORDER_C, MPI_DOUBLE, &view);
+		MPI_Type_create_subarray(dimensions, extent, own, starts, MPI_ORDER_C, MPI_DOUBLE, &view);
 		MPI_Type_commit(&view);
 	}
 	MPI_File_set_view(file, 0, MPI_DOUBLE, view, "native", MPI_INFO_NULL);
@@ -189,33 +220,35 @@ static void twin(const char *path, int writes)
 
 int main(int argc, char **argv)
 {
-	int once[2] = {0, 0};
+	int once[3] = {0, 0, 0};
 
 	start(&argc, &argv);
 	options_read(argc, argv);
-	MPI_Dims_create(size, 2, shape);
-	MPI_Cart_create(MPI_COMM_WORLD, 2, shape, once, 0, &grid);
-	MPI_Cart_coords(grid, rank, 2, coords);
-	block = memory(block_bytes());
-	double *rows = rank ? NULL : memory((size_t)height(0) * (size_t)options.columns * sizeof *rows);
+	shape[0] = (int)number(argc, argv, "layers", 0);
+	MPI_Dims_create(size, dimensions, shape);
+	MPI_Cart_create(MPI_COMM_WORLD, dimensions, shape, once, 0, &grid);
+	MPI_Cart_coords(grid, rank, dimensions, coords);
+	size_t block_bytes = (size_t)own_doubles() * sizeof *block;
+	block = memory(block_bytes);
+	double *layer = rank ? NULL : memory(layer_bytes(0));
 	for (long step = 0; step < options.steps; step++) {
 		double at = begin();
 
 		if (options.twin)
 			twin(options.in, 0);
 		else
-			naive_read(rows);
+			naive_read(layer);
 		read_s += MPI_Wtime() - at;
-		compute((unsigned char *)block, block_bytes());
-		count(block, block_bytes());
+		compute((unsigned char *)block, block_bytes);
+		count(block, block_bytes);
 		at = begin();
 		if (options.twin)
 			twin(options.out, 1);
 		else
-			naive_write(rows);
+			naive_write(layer);
 		write_s += MPI_Wtime() - at;
 	}
-	free(rows);
+	free(layer);
 	free(block);
 	MPI_Comm_free(&grid);
 	return finish();

@@ -72,7 +72,7 @@ impl Bench<'_> {
             directory: &directory,
             report: &self.directory.join("report"),
         };
-        let before = || site.renew(self.directory, bytes);
+        let before = || site.renew(self.directory, bytes, NODES);
         let traffic = || server.traffic_on(0).map(|(_, sent)| sent).map_err(|error| error.to_string());
         let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
         for _ in 0..self.options.rounds {

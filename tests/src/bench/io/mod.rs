@@ -2,6 +2,7 @@
 //! `tests/programs/mpiio/`, whose own clocks measure reading and writing.
 
 mod broadcast;
+mod curves;
 mod matrix;
 mod mpi;
 mod node;
@@ -52,6 +53,7 @@ pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
             Part::Node => bench.node(&mut report),
             Part::Nodes => bench.nodes(&mut report),
             Part::Broadcast => bench.broadcast(&mut report),
+            Part::Curves => bench.curves(&mut report),
             Part::Matrix => bench.matrix(&mut report),
             Part::Quiet => bench.quiet(&mut report),
         }

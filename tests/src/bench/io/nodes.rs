@@ -22,8 +22,8 @@ use crate::harness::services::gluster::{Gluster, VOLUME};
 
 const NODES: usize = 4;
 const BYTES: u64 = 256 << 20;
-const LINK: &str = "200mbit";
-const SERVER: &str = "800mbit";
+pub(super) const LINK: &str = "200mbit";
+pub(super) const SERVER: &str = "800mbit";
 /// The server's files are there, and its output: memory is taken as it is used.
 pub(super) const RAM_DISK_MIB: u32 = 4096;
 const HEAD: [&str; 10] = [
@@ -107,7 +107,7 @@ impl Bench<'_> {
                 directory: &volume.join("io"),
                 report: &report,
             };
-            let before = || site.renew(self.directory, program.file_bytes(bytes, 1));
+            let before = || site.renew(self.directory, program.file_bytes(bytes, 1), NODES);
             let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
             rounds.once(&job, &[Variant::Plain, Variant::Library, Variant::AtOnce, Variant::Twin], &start, &before)?;
         }
@@ -142,8 +142,8 @@ impl<'a> Site<'a> {
         Parameters::parse(&text).map_err(|error| error.to_string())
     }
 
-    /// A volume with a new file and nothing else, which no node has seen.
-    pub(super) fn renew(&self, directory: &Path, bytes: u64) -> Result<(), String> {
+    /// A volume with a new file and nothing else, which no node has seen. The first nodes mount it.
+    pub(super) fn renew(&self, directory: &Path, bytes: u64, nodes: usize) -> Result<(), String> {
         self.gluster.unmount()?;
         let own = directory.join("volume/io");
         fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
@@ -152,7 +152,7 @@ impl<'a> Site<'a> {
         }
         self.gluster.clear()?;
         self.gluster.fill(&[own])?;
-        self.gluster.mount(self.hosts.names.len())
+        self.gluster.mount(nodes)
     }
 }
 
@@ -213,7 +213,7 @@ fn predicted(program: Program, index: usize, bytes: u64, parameters: &Parameters
     let (form, pieces) = match program {
         Program::Rows | Program::Broadcast => (Form::Whole, 1),
         // A block has half of the matrix's rows.
-        Program::Blocks => (Form::NodeRows, program.lines(bytes) as u32 / 2),
+        Program::Blocks | Program::Cubes => (Form::NodeRows, program.lines(bytes) as u32 / 2),
     };
     let (ranks, nodes) = (NODES as u32, NODES as u32);
     Work { pattern, form, bytes: bytes as f64, ranks, nodes, pieces }.predict(parameters).speedup()

@@ -14,6 +14,8 @@ pub(super) enum Part {
     Nodes,
     /// A file that all of 8 nodes need, from a server with a link of 1 Gbit/s.
     Broadcast,
+    /// Each pattern by the number of nodes and by size, as curves.
+    Curves,
     /// Each pattern in pairs of operations of all sizes: is any slower?
     Matrix,
     /// Programs without a pattern.
@@ -23,7 +25,7 @@ pub(super) enum Part {
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
     /// The measured programs.
-    #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "broadcast", "matrix", "quiet"])]
+    #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "broadcast", "curves", "matrix", "quiet"])]
     pub(super) parts: Vec<Part>,
     /// With which MPIs, as openmpi4 or mpich5; all that are installed if none is named.
     #[arg(long = "mpi", value_delimiter = ',', value_name = "NAME")]
@@ -34,6 +36,9 @@ pub(in crate::bench) struct Options {
     /// The size of the largest file, in bytes.
     #[arg(long, default_value = "1073741824", value_parser = clap::value_parser!(u64).range(1024..))]
     pub(super) bytes_max: u64,
+    /// Where the curves and their data are written: `runs.csv` there, to which runs are added.
+    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench/io/curves")]
+    pub(super) curves: PathBuf,
     /// Also write the tables to this file.
     #[arg(long, value_name = "FILE")]
     pub(super) markdown: Option<PathBuf>,

@@ -63,6 +63,11 @@ impl Rounds {
         Ok(())
     }
 
+    /// The last round.
+    pub(super) fn last(&self) -> Option<&Round> {
+        self.0.last()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -89,7 +94,7 @@ fn has_library(job: &Job<'_>) -> bool {
     library(job.mpi).is_some()
 }
 
-fn times(round: &Round, variant: Variant) -> Option<&Times> {
+pub(super) fn times(round: &Round, variant: Variant) -> Option<&Times> {
     match variant {
         Variant::Plain => Some(&round.plain),
         Variant::Library => round.library.as_ref(),

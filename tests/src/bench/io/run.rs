@@ -34,6 +34,8 @@ pub(super) enum Program {
     Rows,
     /// Send and receive.
     Blocks,
+    /// The same in three dimensions.
+    Cubes,
     /// A broadcast, without writing.
     Broadcast,
 }
@@ -41,12 +43,14 @@ pub(super) enum Program {
 impl Program {
     /// Those that read and write.
     pub(super) const BOTH: [Program; 2] = [Program::Rows, Program::Blocks];
+    /// Those of one, two and three dimensions.
+    pub(super) const DIMENSIONS: [Program; 3] = [Program::Rows, Program::Blocks, Program::Cubes];
 
     /// Its source, below `tests/programs`.
     pub(super) fn source(self) -> &'static str {
         match self {
             Program::Rows => "mpiio/c/rows.c",
-            Program::Blocks => "mpiio/c/blocks.c",
+            Program::Blocks | Program::Cubes => "mpiio/c/blocks.c",
             Program::Broadcast => "mpiio/c/broadcast.c",
         }
     }
@@ -55,8 +59,17 @@ impl Program {
     pub(super) fn patterns(self) -> [&'static str; 2] {
         match self {
             Program::Rows => ["read+scatter", "gather+write"],
-            Program::Blocks => ["read+send", "receive+write"],
+            Program::Blocks | Program::Cubes => ["read+send", "receive+write"],
             Program::Broadcast => ["read+bcast", "-"],
+        }
+    }
+
+    /// Of the matrix that it reads.
+    pub(super) fn dimensions(self) -> usize {
+        match self {
+            Program::Rows | Program::Broadcast => 1,
+            Program::Blocks => 2,
+            Program::Cubes => 3,
         }
     }
 
@@ -83,6 +96,12 @@ impl Program {
                 // A matrix of doubles, as square as powers of two are.
                 let lines = self.lines(bytes);
                 [number("--rows", lines), number("--columns", bytes / 8 / lines)].concat()
+            }
+            Program::Cubes => {
+                let planes = 1 << ((bytes / 8).ilog2() / 3);
+                let rows = 1 << ((bytes / 8 / planes).ilog2() / 2);
+                let columns = bytes / 8 / planes / rows;
+                [number("--planes", planes), number("--rows", rows), number("--columns", columns)].concat()
             }
             Program::Broadcast => number("--bytes", bytes).into(),
         }
@@ -209,13 +228,13 @@ mod tests {
 
     #[test]
     fn sizes_are_as_requested() {
-        for program in Program::BOTH {
+        for program in Program::DIMENSIONS {
             for bytes in (10..=30).map(|power| 1_u64 << power) {
                 let options = program.options(bytes, 4);
-                let value = |at: usize| options[at].parse::<u64>().unwrap();
+                let values: Vec<u64> = options.iter().skip(1).step_by(2).map(|value| value.parse().unwrap()).collect();
                 let unit = if program == Program::Rows { 1 } else { 8 };
-                assert_eq!(value(1) * value(3) * unit, bytes, "{options:?}");
-                assert_eq!(value(1) % 4, 0, "{options:?}");
+                assert_eq!(values.iter().product::<u64>() * unit, bytes, "{options:?}");
+                assert_eq!(values[0] % 4, 0, "{options:?}");
             }
         }
     }

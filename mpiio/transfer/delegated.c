@@ -270,20 +270,6 @@ static bool find_file(struct writing *w)
 	return w->file != NULL;
 }
 
-/* Returns true if the program has changed bytes that were delivered at once: its changes would be lost. */
-static bool has_changed(const struct hwio_transfer *one)
-{
-	const struct hwio_layout *layout = &one->layout;
-	if (layout->blocks[0].bytes < one->head || layout->blocks[layout->count - 1].bytes < one->tail)
-		return true;
-	/* The rest of such a page may be deferred. */
-	size_t admitted = hwio_pages_admit(layout->low, layout->high);
-	bool has_changed = memcmp((void *)layout->low, one->edges, one->head) != 0 ||
-		memcmp((void *)one->high, one->edges + 2 * hwio_page_bytes - one->tail, one->tail) != 0;
-	hwio_pages_dismiss(admitted);
-	return has_changed;
-}
-
 /* Finds the part of a message that its sender may write: all, or what fills whole pages of the file. `skip`: the bytes
  * before. Returns 0 if there is none. */
 static size_t find_part(const struct writing *w, const struct hwio_layout *layout, size_t *skip)
@@ -316,7 +302,7 @@ static size_t fetch_rest(const struct writing *w)
 		next = one->next;
 		if (one->layout.low >= w->target.high || one->layout.high <= w->target.low)
 			continue;
-		if (hwio_target_has(&w->target, &one->layout) && !has_changed(one) &&
+		if (hwio_target_has(&w->target, &one->layout) && !hwio_incoming_has_changed(one) &&
 			hwio_target_runs(&w->target, &one->layout, &runs)) {
 			left++;
 			continue;

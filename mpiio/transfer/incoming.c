@@ -77,23 +77,42 @@ static void copy_edges(struct hwio_transfer *one, bool is_write)
 	hwio_layout_copy(&one->layout, one->layout.bytes - one->tail, edges_end(one) - one->tail, one->tail, is_write);
 }
 
-/* Restores the bytes outside of the protected pages. */
-static void restore_edges(const struct hwio_transfer *one)
+/* Restores memory, or returns false if it differs from what has arrived. */
+static bool check_part(uintptr_t memory, const char *arrived, size_t bytes, bool does_restore)
+{
+	if (does_restore)
+		memcpy((void *)memory, arrived, bytes);
+	return does_restore || memcmp((void *)memory, arrived, bytes) == 0;
+}
+
+/* The same for the bytes outside of the protected pages. */
+static bool check_edges(const struct hwio_transfer *one, bool does_restore)
 {
 	const struct hwio_layout *layout = &one->layout;
 	size_t position = 0;
-	for (size_t i = 0; i < layout->count; position += layout->blocks[i++].bytes) {
+	bool is_same = true;
+	for (size_t i = 0; i < layout->count && is_same; position += layout->blocks[i++].bytes) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
 		if (at < one->low) {
 			size_t part = (end < one->low ? end : one->low) - at;
-			memcpy((void *)at, one->edges + position, part);
+			is_same = check_part(at, one->edges + position, part, does_restore);
 		}
 		if (end > one->high) {
 			uintptr_t from = at > one->high ? at : one->high;
-			size_t behind = position + (from - at) - (layout->bytes - one->tail);
-			memcpy((void *)from, edges_end(one) - one->tail + behind, end - from);
+			size_t left = layout->bytes - position - (from - at);
+			is_same = is_same && check_part(from, edges_end(one) - left, end - from, does_restore);
 		}
 	}
+	return is_same;
+}
+
+bool hwio_incoming_has_changed(const struct hwio_transfer *one)
+{
+	/* The rest of such a page may be deferred. */
+	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
+	bool has_changed = !check_edges(one, false);
+	hwio_pages_dismiss(admitted);
+	return has_changed;
 }
 
 void hwio_incoming_receive(struct hwio_transfer *one)
@@ -105,7 +124,7 @@ void hwio_incoming_receive(struct hwio_transfer *one)
 		copy_edges(one, false);
 	hwio_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	if (one->edges)
-		restore_edges(one);
+		check_edges(one, true);
 	hwio_pages_dismiss(admitted);
 }
 

@@ -60,6 +60,9 @@ void hwio_incoming_notify(struct hwio_transfer *one, enum hwio_verdict_kind kind
 struct hwio_reply hwio_incoming_reply(uint64_t id, int world_rank)
 {
 	struct hwio_reply reply = {0};
+	/* The other rank may wait for this one's data. */
+	if (hwio_offer_any())
+		hwio_offer_release();
 	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control,
 		MPI_STATUS_IGNORE);
 	return reply;

@@ -19,6 +19,8 @@
 
 /* Offers of which a copy is being sent, or whose verdict is still to arrive, after the program's call has returned. */
 static struct hwio_transfer *late_list;
+/* Offers whose call has returned: MPI_Isend's, until their requests complete. */
+static struct hwio_transfer *offered_list;
 
 void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
@@ -48,6 +50,18 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 	return is_good && *error == 0;
 }
 
+/* True while this rank is about to wait for something else. */
+static bool is_releasing;
+
+/* Sends what a reply announces. Receivers take the offers of several ranks in an order of their own. So a rank that has
+ * another offer, or something else to wait for, doesn't wait until this one's data is received. */
+static void send_data(const struct hwio_transfer *one)
+{
+	bool may_wait = !is_releasing && (!offered_list || (offered_list == one && !one->next));
+	if (may_wait || !hwio_offer_copy(one->id, &one->layout, one->world_rank))
+		hwio_stream_send(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+}
+
 static void carry_out_verdict(struct hwio_transfer *one)
 {
 	const struct hwio_verdict *verdict = &one->verdict;
@@ -55,18 +69,17 @@ static void carry_out_verdict(struct hwio_transfer *one)
 	struct hwio_context *context = one->context;
 	int world_rank = one->world_rank;
 	int error = 0;
-	int data_tag = HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id);
 	switch (verdict->kind) {
 	case HWIO_VERDICT_WRITE:
 		if (write_there(verdict, layout, &error)) {
 			hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 			if (verdict->is_sent_too)
-				hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+				send_data(one);
 			hwio_context_used(context);
 			break;
 		}
 		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
-		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+		send_data(one);
 		break;
 	case HWIO_VERDICT_EXCHANGE:
 		if (hwio_exchange_join(verdict, layout, world_rank))
@@ -77,7 +90,7 @@ static void carry_out_verdict(struct hwio_transfer *one)
 		break;
 	default:
 		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
-		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+		send_data(one);
 		hwio_context_touched(context, hwio_context_operation(context));
 	}
 }
@@ -284,9 +297,6 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 	return true;
 }
 
-/* Offers whose call has returned: MPI_Isend's, until their requests complete. */
-static struct hwio_transfer *offered_list;
-
 bool hwio_offer_any(void)
 {
 	return offered_list != NULL;
@@ -339,11 +349,14 @@ void hwio_offer_free(struct hwio_transfer *one)
 
 void hwio_offer_release(void)
 {
+	bool was_releasing = is_releasing;
 	hwio_step_in();
+	is_releasing = true;
 	for (struct hwio_transfer *one = offered_list; one; one = one->next) {
 		advance(one, false);
 		if (one->state == HWIO_TRANSFER_OFFERED)
 			expire(one);
 	}
+	is_releasing = was_releasing;
 	hwio_step_out();
 }

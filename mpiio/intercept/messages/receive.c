@@ -112,6 +112,8 @@ static void read_hint(const struct hwio_hint *hint, const struct hwio_layout *la
 		ack.is_read = 1;
 	}
 	hwio_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, hint->envelope.sender, HWIO_TAG_ACK, hwio_control);
+	if (!ack.is_read && hwio_offer_any())
+		hwio_offer_release();
 	if (!ack.is_read)
 		hwio_stream_receive(layout, hint->envelope.bytes, hint->envelope.sender,
 			HWIO_TAG_OF(HWIO_TAG_DATA, hint->envelope.id));

@@ -275,6 +275,27 @@ fn long_message(mpi: &Mpi) {
     assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 2, "{contexts:?}");
 }
 
+/// Ranks with several sends under way, whose receivers take the data in other orders.
+fn offers(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("c/offers.c").unwrap();
+    let job = Job { mpi, ranks: 4, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
+    let lines = |done: &Done| {
+        let mut lines: Vec<String> = done.output.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let plain = job.run(None);
+    assert_eq!((plain.output.status, lines(&plain).len()), (0, 48), "{}", plain.output.stderr);
+    for mode in ["auto", "verify"] {
+        let served = job.run(Some(&library.clone().with("HEADWATER_IO", mode)));
+        assert_eq!(served.output.status, 0, "{mode}: {}", served.output.stderr);
+        assert_eq!(lines(&served), lines(&plain), "{mode}");
+        assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new(), "{mode}");
+        assert!(transformed(&served.report) >= 10, "{mode}: {}", served.report);
+    }
+}
+
 /// Threads whose requests have one handle after the other.
 fn requests(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -392,6 +413,12 @@ fn with_too_little_room() {
 fn awaited_before_a_long_message_is_received() {
     crate::with_first(crate::OPEN_MPI, long_message);
     crate::with_first(crate::MPICH, long_message);
+}
+
+#[test]
+fn offers_in_other_orders() {
+    crate::with_first(crate::OPEN_MPI, offers);
+    crate::with_first(crate::MPICH, offers);
 }
 
 #[test]

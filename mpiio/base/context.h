@@ -34,6 +34,8 @@ struct hwio_context {
 	double seconds_by_file, seconds_by_messages;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off;
+	/* A write there had to wait for another one to the same part of the file. */
+	bool does_overlap;
 	/* It is never tried again; it is being tried again. */
 	bool is_forbidden, is_on_trial;
 	/* True if frames of a language's run time, between program and call, were skipped. */

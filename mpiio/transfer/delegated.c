@@ -96,9 +96,14 @@ static bool is_any_awaited(bool is_other, uint64_t device, uint64_t inode, uint6
 	return false;
 }
 
+bool hwio_delegated_is_awaited(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+{
+	return is_any_awaited(false, device, inode, low, high);
+}
+
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
-	return is_any_awaited(false, device, inode, low, high) ||
+	return hwio_delegated_is_awaited(device, inode, low, high) ||
 		hwio_deferred_write_overlaps(device, inode, low, high);
 }
 
@@ -476,6 +481,14 @@ static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 	return is_done;
 }
 
+/* Ends a deferred write that this one overlaps, before this one is carried out. */
+static void end_overlapped(const struct writing *w)
+{
+	uint64_t low = (uint64_t)w->target.offset, high = low + (w->target.high - w->target.low);
+	if (hwio_deferred_write_overlaps(w->status.st_dev, w->status.st_ino, low, high))
+		hwio_incoming_wait();
+}
+
 /* Prepares a write by pages: this rank's node has nothing cached of the file, and the ends of the messages are here. */
 static bool prepare_pages(const struct writing *w)
 {
@@ -500,14 +513,17 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
 			hwio_context_used(one->context);
 		}
-	if (!w->is_sent_too && (has_gaps || hwio_exchange_is_better(&w->target, &own))) {
+	if (!w->is_sent_too && (has_gaps || context->does_overlap || hwio_exchange_is_better(&w->target, &own))) {
 		size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
-		is_done = (w->may_return && hwio_model_defers_exchanges() &&
-				  hwio_deferred_write_add(&w->target, &own)) ||
-			hwio_exchange_write(&w->target, &own);
+		is_done = w->may_return && hwio_model_defers_exchanges() && hwio_deferred_write_add(&w->target, &own);
+		if (!is_done) {
+			end_overlapped(w);
+			is_done = hwio_exchange_write(&w->target, &own);
+		}
 		hwio_pages_dismiss(admitted);
 	} else {
 		free(own.blocks);
+		end_overlapped(w);
 		is_done = find_own(w, &own, false) && delegate_parts(w, &own);
 	}
 	if (is_done)
@@ -531,7 +547,7 @@ static bool is_as_intended(const struct writing *w)
 	return is_same;
 }
 
-bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
+bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset, bool has_overlapped)
 {
 	struct writing w = {.target = {.descriptor = descriptor,
 				    .low = (uintptr_t)memory,
@@ -549,6 +565,8 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 	bool is_verified = hwio_mode == HWIO_VERIFY && context && context->verified++ < HWIO_VERIFIED_MAX;
 	w.is_sent_too = is_verified || hwio_mounts_is_one_node();
 	w.may_return = !w.is_sent_too && !is_readable_here(descriptor);
+	if (context && has_overlapped)
+		context->does_overlap = true;
 	if (!hwio_context_is_off(context) && is_fit(&w) && fetch_rest(&w) > 0 && find_file(&w)) {
 		double begin = hwio_seconds();
 		hwio_memory_in_loosely(memory, bytes);

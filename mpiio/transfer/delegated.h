@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 /* Returns true if other ranks are writing to this part of the file. */
+bool hwio_delegated_is_awaited(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);
+/* Returns true if other ranks are writing to this part of the file, or will by a deferred write. */
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);
 /* Returns true if other ranks are writing to another file. */
 bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode);

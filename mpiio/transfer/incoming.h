@@ -32,8 +32,9 @@ void hwio_incoming_drop(uintptr_t low, uintptr_t high);
 bool hwio_incoming_can_defer(const struct hwio_layout *layout);
 /* The same for the blocks of a layout. */
 void hwio_incoming_drop_blocks(const struct hwio_layout *layout);
-/* Delegates the program's write of this memory to the senders. True: all is done, as by one write. */
-bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset);
+/* Delegates the program's write of this memory to the senders. `has_overlapped`: it had to wait for another one. True: all
+ * is done, as by one write. */
+bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset, bool has_overlapped);
 /* Waits for the writes of other ranks, to all files. Returns 0 or an error number. */
 int hwio_incoming_wait(void);
 bool hwio_incoming_is_writing(void);

@@ -37,21 +37,34 @@ void hwio_before_access(const struct stat *status, off_t low, off_t high)
 		hwio_use_in((void *)(uintptr_t)low, (size_t)(high - low));
 }
 
-void hwio_before_change(int descriptor, off_t low, off_t high)
+static bool prepare_change(int descriptor, off_t low, off_t high, bool is_delegated)
 {
 	struct stat status;
 	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
-		return;
+		return false;
 	int saved = errno;
+	uint64_t device = status.st_dev, inode = status.st_ino, from = (uint64_t)low, to = (uint64_t)high;
+	bool is_any = hwio_incoming_is_writing();
+	bool overlaps = is_any && hwio_delegated_is_awaited(device, inode, from, to);
 	/* The reader of this write may rely on earlier writes. */
-	if (hwio_incoming_is_writing() &&
-		(hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
-			hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
+	if (overlaps || (is_any && hwio_delegated_elsewhere(device, inode)) ||
+		(is_any && !is_delegated && hwio_delegated_overlaps(device, inode, from, to)))
 		hwio_incoming_wait();
 	hwio_before_access(&status, low, high);
 	if (S_ISREG(status.st_mode))
 		change(&status, low, high);
 	errno = saved;
+	return overlaps;
+}
+
+void hwio_before_change(int descriptor, off_t low, off_t high)
+{
+	prepare_change(descriptor, low, high, false);
+}
+
+bool hwio_before_delegating(int descriptor, off_t low, off_t high)
+{
+	return prepare_change(descriptor, low, high, true);
 }
 
 void hwio_before_change_of(const char *path, int directory)

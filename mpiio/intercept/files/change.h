@@ -8,6 +8,9 @@
 
 /* The descriptor's file is about to change between these offsets: completes deferred reads first. */
 void hwio_before_change(int descriptor, off_t low, off_t high);
+/* The same before a write that may be delegated, and takes the place of a deferred one. Returns true if it waited for
+ * another write to these offsets. */
+bool hwio_before_delegating(int descriptor, off_t low, off_t high);
 void hwio_before_change_of(const char *path, int directory);
 /* A file without a size may be a process's memory, such as /proc/self/mem: completes what is deferred at these
  * positions. */

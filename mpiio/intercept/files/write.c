@@ -21,8 +21,8 @@ bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t 
 		if (is_own)
 			offset = lseek(descriptor, 0, SEEK_CUR);
 		if (offset >= 0 && bytes > 0) {
-			hwio_before_change(descriptor, offset, offset + (off_t)bytes);
-			is_done = hwio_incoming_write(descriptor, memory, bytes, offset);
+			bool has_overlapped = hwio_before_delegating(descriptor, offset, offset + (off_t)bytes);
+			is_done = hwio_incoming_write(descriptor, memory, bytes, offset, has_overlapped);
 		}
 		if (is_done && is_own)
 			lseek(descriptor, offset + (off_t)bytes, SEEK_SET);

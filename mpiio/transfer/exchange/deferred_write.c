@@ -20,8 +20,9 @@
 
 static struct deferred {
 	struct hwio_plan plan;
-	/* For each share from the second one on: the number of its offer, and its data if that was sent instead. */
-	uint64_t ids[HWIO_SHARES_MAX];
+	/* For each share from the second one on: the number of its offer, the bytes of its data, of which later writes may
+	 * have replaced some, and the data if that was sent instead. */
+	uint64_t ids[HWIO_SHARES_MAX], bytes[HWIO_SHARES_MAX];
 	char *late[HWIO_SHARES_MAX];
 	/* This rank's data, in the order of its runs. */
 	char *own;
@@ -57,19 +58,23 @@ static bool append_runs(struct hwio_runs *to, const struct hwio_runs *runs)
 	return true;
 }
 
-/* Returns true if the write continues the deferred ones, with other senders, soon enough. */
+/* Returns true if the write continues the deferred ones, with other senders, soon enough. `before`: what the write leaves
+ * of these, with this rank's runs of all: the last write of a byte counts. */
 static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
-	struct hwio_runs *own)
+	struct hwio_plan *before)
 {
-	if (!hwio_identity_agrees(&deferred.identity, target->identity, true) || plan->low != deferred.plan.high ||
-		deferred.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
+	if (!hwio_identity_agrees(&deferred.identity, target->identity, true) || plan->low > deferred.plan.high ||
+		plan->high < deferred.plan.high || deferred.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
 		deferred.own_bytes + own_bytes > deferred.own_bytes_max || hwio_seconds() > deferred.end)
 		return false;
 	for (uint32_t i = 1; i < deferred.plan.count; i++)
 		for (uint32_t k = 1; k < plan->count; k++)
 			if (deferred.plan.shares[i].world_rank == plan->shares[k].world_rank)
 				return false;
-	*own = deferred.plan.shares[0].runs;
+	*before = deferred.plan;
+	struct hwio_runs *own = &before->shares[0].runs;
+	if (plan->low < deferred.plan.high && !hwio_plan_cut(before, deferred.plan.low, plan->low))
+		return false;
 	return append_runs(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
 }
 
@@ -103,12 +108,11 @@ static bool begin_deferred_write(const struct hwio_target *target, const struct 
 
 bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio_layout *own)
 {
-	struct hwio_plan plan;
-	struct hwio_runs all;
+	struct hwio_plan plan, before;
 	if (own->bytes > OWN_BYTES_MAX || target->high - target->low < hwio_page_bytes ||
 		!hwio_plan_make(target, own, &plan))
 		return false;
-	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &all);
+	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &before);
 	if (hwio_deferred_write_any() && !does_go_on)
 		hwio_incoming_wait();
 	/* From here on no write fails for lack of space. */
@@ -116,8 +120,10 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 		return false;
 	if (!does_go_on && !begin_deferred_write(target, &plan, own->bytes))
 		return false;
-	if (does_go_on)
-		deferred.plan.shares[0].runs = all;
+	if (does_go_on) {
+		deferred.plan = before;
+		deferred.own_bytes = hwio_runs_bytes(&before.shares[0].runs) - own->bytes;
+	}
 	hwio_layout_copy(own, 0, deferred.own + deferred.own_bytes, own->bytes, false);
 	deferred.own_bytes += own->bytes;
 	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next) {
@@ -126,6 +132,7 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 		for (uint32_t i = 1; i < plan.count; i++)
 			if (plan.shares[i].world_rank == one->world_rank)
 				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
+		deferred.bytes[deferred.plan.count] = one->layout.bytes;
 		deferred.ids[deferred.plan.count++] = one->id;
 		hwio_transfer_note(one, HWIO_TRANSFER_ENDS);
 		double end = hwio_seconds() + HWIO_WAIT_DEFERRED_PART * hwio_model_timeout_s(one->layout.bytes);
@@ -146,7 +153,7 @@ static struct hwio_layout layout_of(char *memory, size_t bytes, struct hwio_bloc
 
 static char *receive(const struct deferred *from, uint32_t share)
 {
-	size_t bytes = hwio_runs_bytes(&from->plan.shares[share].runs);
+	size_t bytes = from->bytes[share];
 	struct hwio_block block;
 	struct hwio_layout data = layout_of(malloc(bytes), bytes, &block);
 	if (!data.buffer)
@@ -237,7 +244,7 @@ static int carry_out_exchange(struct deferred *from)
 	char *space = hwio_exchange_space();
 	bool is_prepared = !from->is_by_pages || hwio_mounts_publish(from->descriptor) == 0;
 	ask_ranks(from, &plan);
-	bool is_done = space && plan.count > 1 && is_prepared && (!from->is_by_pages || hwio_plan_cut(&plan));
+	bool is_done = space && plan.count > 1 && is_prepared && (!from->is_by_pages || hwio_plan_cut_to_pages(&plan));
 	uint32_t number = hwio_plan_sort(&plan);
 	is_done = is_done && hwio_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)

@@ -169,10 +169,10 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 	return false;
 }
 
-bool hwio_plan_cut(struct hwio_plan *plan)
+bool hwio_plan_cut(struct hwio_plan *plan, uint64_t low, uint64_t high)
 {
-	struct stripe all = {hwio_page_up(plan->low), hwio_page_down(plan->high)};
-	if (all.low >= all.high)
+	struct stripe all = {low, high};
+	if (low >= high)
 		return false;
 	for (uint32_t i = 0; i < plan->count; i++) {
 		struct hwio_share *share = &plan->shares[i];
@@ -184,8 +184,8 @@ bool hwio_plan_cut(struct hwio_plan *plan)
 			if (!hwio_runs_append(&share->runs, piece.low, piece.high - piece.low))
 				return false;
 	}
-	plan->low = all.low;
-	plan->high = all.high;
+	plan->low = low;
+	plan->high = high;
 	return true;
 }
 

@@ -38,8 +38,13 @@ bool hwio_runs_are_ascending(const struct hwio_runs *runs);
  * share. */
 bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *own);
 
-/* Cuts the range and its shares to whole pages. False: a plan can't express them. */
-bool hwio_plan_cut(struct hwio_plan *plan);
+/* Cuts the range and its shares. False: nothing is left, or a plan can't express it. */
+bool hwio_plan_cut(struct hwio_plan *plan, uint64_t low, uint64_t high);
+/* The same, to whole pages. */
+static inline bool hwio_plan_cut_to_pages(struct hwio_plan *plan)
+{
+	return hwio_plan_cut(plan, hwio_page_up(plan->low), hwio_page_down(plan->high));
+}
 
 /* Sorts the shares by their offsets, so that each rank writes near its data; returns the index of this rank's own. */
 uint32_t hwio_plan_sort(struct hwio_plan *plan);

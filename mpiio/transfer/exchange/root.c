@@ -119,7 +119,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
-	if (!space || !hwio_plan_make(target, own, &plan) || (target->is_by_pages && !hwio_plan_cut(&plan))) {
+	if (!space || !hwio_plan_make(target, own, &plan) || (target->is_by_pages && !hwio_plan_cut_to_pages(&plan))) {
 		hwio_exchange_free(space);
 		return false;
 	}

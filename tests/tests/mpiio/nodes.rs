@@ -20,7 +20,7 @@ const NODES: usize = 4;
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
     ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
@@ -29,6 +29,9 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("c/blocks.c", "--rows 2203 --columns 2011 --read stdio --write stdio --receive irecv"),
     // More planes than runs are listed.
     ("c/blocks.c", "--planes 83 --rows 83 --columns 79 --layers 1"),
+    // Writes that replace the ends of earlier ones, whose memory the program uses again or doesn't.
+    ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --steps 3"),
+    ("c/halo.c", "--rows 1203 --row-bytes 2003 --border 7 --steps 3 --separate"),
     ("c/matvec.c", "--rows 401 --columns 303"),
     // It writes nothing. Pieces of the file travel from node to node, into memory with and without gaps.
     ("c/broadcast.c", "--bytes 24000000 --header 77 --root 1"),

@@ -44,6 +44,8 @@ const CASES: &[Case] = &[
     other("c/blocks.c", "--type subarray --read at --write vector --receive irecv"),
     other("c/blocks.c", "--read mpi --write mpi_at --send isend"),
     other("c/blocks.c", "--planes 53 --rows 61 --columns 67 --layers 1"),
+    other("c/halo.c", "--rows 1003 --row-bytes 2003 --border 5 --steps 3"),
+    other("c/halo.c", "--rows 1003 --row-bytes 2003 --border 5 --steps 2 --separate --reverse"),
     quick("c/broadcast.c", "--bytes 1600000 --header 77 --steps 3"),
     quick("c/broadcast.c", "--bytes 1600000 --piece 240000 --read stdio --gaps"),
     other("c/broadcast.c", "--bytes 1600000 --piece 700000 --read mpi --root 1 --header 5"),

@@ -89,6 +89,7 @@ fn write_all(file: &Path, report: &job::JobReport) -> io::Result<()> {
     let text = job::text(report);
     let json = serde_json::to_string(report).map_err(io::Error::other).map(|json| json + "\n");
     match file.extension().and_then(|extension| extension.to_str()) {
+        _ if is_other(file) => write(file, &text),
         Some("json") => json.and_then(|json| write(file, &json)),
         Some("txt") => write(file, &text),
         _ => json.and_then(|json| {
@@ -99,10 +100,18 @@ fn write_all(file: &Path, report: &job::JobReport) -> io::Result<()> {
     }
 }
 
+/// Whether it is a pipe or a device, which is written to and not replaced.
+fn is_other(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|file| !file.is_file() && !file.is_dir())
+}
+
 /// Checks that the file can be replaced: its directory takes another file.
 fn check(file: &Path) -> io::Result<()> {
     if file.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if is_other(file) {
+        return Ok(());
     }
     let probe = temporary(file)?;
     fs::OpenOptions::new().write(true).create_new(true).open(&probe)?;
@@ -118,6 +127,9 @@ fn temporary(file: &Path) -> io::Result<PathBuf> {
 
 /// Writes a file, which is complete or as it was before.
 fn write(file: &Path, text: &str) -> io::Result<()> {
+    if is_other(file) {
+        return fs::write(file, text);
+    }
     let part = temporary(file)?;
     let written = fs::OpenOptions::new().write(true).create_new(true).open(&part).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -141,6 +153,9 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "two");
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
         assert!(check(scratch.path()).is_err());
+        check(Path::new("/dev/null")).unwrap();
+        write(Path::new("/dev/null"), "one").unwrap();
+        assert!(is_other(Path::new("/dev/null")));
         assert!(check(&scratch.path().join("absent/report.html")).is_err());
         assert!(check(&file.join("below")).is_err());
     }

@@ -213,6 +213,14 @@ void hwio_profile_save(const char *path, bool (*next)(size_t index, struct hwio_
 {
 	char partial[HWIO_PATH_BYTES_MAX];
 	struct hwio_known own;
+	struct stat status;
+	/* A device such as /dev/null is for nothing to be saved, and would be replaced. */
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+		if (!S_ISCHR(status.st_mode))
+			hwio_log("the profile isn't saved: %s is no file. Name another with HEADWATER_IO_PROFILE",
+				path);
+		return;
+	}
 	bool is_short_enough = snprintf(partial, sizeof(partial), "%s.%d.partial", path, (int)getpid()) <
 		(int)sizeof(partial);
 	int lock = is_short_enough ? lock_file(path) : -1;

@@ -34,7 +34,7 @@ void hwio_profile_parse(FILE *file);
 void hwio_profile_load(const char *path);
 /* Returns what is known of this place; NULL: nothing. */
 const struct hwio_known *hwio_profile_find(enum hwio_operation_kind kind, const char *name);
-/* Adds what this run has found to what the file has by now, and replaces it. `next` returns one place after the other,
+/* Adds what this run has found to what the file has by now, and replaces it; what is no file is left alone. `next` returns one place after the other,
  * and false after the last. */
 void hwio_profile_save(const char *path, bool (*next)(size_t index, struct hwio_known *known));
 /* Reads a line without its end. False: it has another form. */

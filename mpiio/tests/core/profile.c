@@ -84,6 +84,17 @@ static void check_versions(void)
 	assert(!hwio_profile_find(HWIO_OP_READ, "a+0x1") && hwio_profile_find(HWIO_OP_READ, "a+0x2"));
 }
 
+/* A pipe is neither waited for nor replaced. */
+static void check_pipe(void)
+{
+	struct stat status;
+	unlink(path);
+	assert(mkfifo(path, 0600) == 0);
+	hwio_profile_load(path);
+	hwio_profile_save(path, next_one);
+	assert(stat(path, &status) == 0 && S_ISFIFO(status.st_mode) && unlink(path) == 0);
+}
+
 /* Each of several jobs adds its run, and nothing of another is lost. What was wrong stays so. */
 static void check_jobs(void)
 {
@@ -129,6 +140,7 @@ int main(void)
 	close(file);
 	check_lines();
 	check_versions();
+	check_pipe();
 	check_jobs();
 	unlink(path);
 	int first = trials("1");

@@ -50,20 +50,41 @@ static bool is_runtime(const char *path)
 	return false;
 }
 
-/* Returns true if the frame isn't the program's. */
-static bool is_skipped(const void *address, bool *is_of_runtime)
+#define KNOWN_FRAMES 64
+/* Bits beside a return address: it isn't the program's, and it is a run time's. */
+#define SKIPPED 1UL
+#define OF_RUNTIME 2UL
+#define BITS 2
+
+static uint64_t look_up(const void *address)
 {
 	static const void *front_base;
 	Dl_info info;
-	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
-		return true;
+	uint64_t found = (uint64_t)(uintptr_t)address << BITS;
 	if (!front_base && hwio_front_address && dladdr(hwio_front_address, &info))
 		front_base = info.dli_fbase;
 	if (!dladdr(address, &info))
-		return false;
-	bool is_here = is_runtime(info.dli_fname);
-	*is_of_runtime |= is_here;
-	return is_here || info.dli_fbase == front_base;
+		return found;
+	if (is_runtime(info.dli_fname))
+		return found | SKIPPED | OF_RUNTIME;
+	return info.dli_fbase == front_base ? found | SKIPPED : found;
+}
+
+/* Returns true if the frame isn't the program's. What was found out of an address is remembered: `dladdr` goes through
+ * all symbols of the library, which may be tens of thousands. Each is one word, which threads share. */
+static bool is_skipped(const void *address, bool *is_of_runtime)
+{
+	static uint64_t known[KNOWN_FRAMES];
+	uint64_t *slot = &known[((uintptr_t)address >> 2 ^ (uintptr_t)address >> 8) % KNOWN_FRAMES];
+	uint64_t found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
+		return true;
+	if (found >> BITS != (uintptr_t)address) {
+		found = look_up(address);
+		__atomic_store_n(slot, found, __ATOMIC_RELAXED);
+	}
+	*is_of_runtime |= (found & OF_RUNTIME) != 0;
+	return (found & SKIPPED) != 0;
 }
 
 static size_t walk_stack(void **frames, bool *is_of_runtime)

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/parsed.h"
 #include "real.h"
 
 #define REMEMBERED 32
@@ -138,8 +139,26 @@ void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why
 		__atomic_fetch_add(&sums[pattern][why].gain_ns, (uint64_t)(gain_s * 1e9), __ATOMIC_RELAXED);
 }
 
+void hwio_left_packed(const void *memory, size_t bytes)
+{
+	if (bytes >= HWIO_LEFT_BYTES_MIN)
+		remember(&reads, &hwio_left_reads, (uintptr_t)memory, bytes, HWIO_LEFT_PACKED, false);
+}
+
+bool hwio_left_is_read(const void *memory)
+{
+	uintptr_t low = (uintptr_t)memory;
+	for (unsigned int i = 0; i < REMEMBERED && hwio_left_is_near(&hwio_left_reads, memory); i++)
+		if (reads.ranges[i].low <= low && low < reads.ranges[i].high)
+			return true;
+	return false;
+}
+
 bool hwio_left_any_unsent(void)
 {
+	uint64_t parsed = hwio_parsed_take();
+	if (parsed >= HWIO_LEFT_BYTES_MIN)
+		hwio_left_accessed(parsed);
 	return __atomic_load_n(&unsent_bytes, __ATOMIC_RELAXED) > 0;
 }
 
@@ -153,7 +172,7 @@ static bool take_unsent(size_t bytes)
 	return true;
 }
 
-void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes)
+void hwio_left_forwarded_so(enum hwio_pattern pattern, const void *memory, size_t bytes, enum hwio_left instead)
 {
 	enum hwio_left why = HWIO_NOT_LEFT;
 	bool is_near = hwio_left_is_near(&hwio_left_reads, memory);
@@ -161,8 +180,15 @@ void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t b
 		return;
 	if (is_near)
 		why = find_reason(&reads, (uintptr_t)memory, bytes, pattern == HWIO_READ_SCATTER);
+	if (why == HWIO_LEFT_OFF)
+		why = instead;
 	bool is_unsent = take_unsent(bytes);
 	hwio_left_count(pattern, bytes, why == HWIO_NOT_LEFT && is_unsent ? HWIO_LEFT_CHANGED : why);
+}
+
+void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes)
+{
+	hwio_left_forwarded_so(pattern, memory, bytes, HWIO_LEFT_OFF);
 }
 
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
@@ -206,6 +232,9 @@ const char *hwio_left_why(enum hwio_left why)
 		[HWIO_LEFT_LAYOUT] = "the datatype or the order of the parts is not understood",
 		[HWIO_LEFT_THREADS] = "the program has threads",
 		[HWIO_LEFT_BUSY] = "earlier data was still pending",
+		[HWIO_LEFT_OFF] = "what was read there before was accessed at once",
+		[HWIO_LEFT_PACKED] = "MPI_Pack copies the data: send it by a datatype instead",
+		[HWIO_LEFT_PERSISTENT] = "a persistent request sends the data: use MPI_Isend for what is read once",
 		[HWIO_LEFT_CHANGED] = "the program seems to have changed or copied the data before",
 	};
 	return reasons[why];

@@ -21,6 +21,11 @@ enum hwio_left {
 	HWIO_LEFT_LAYOUT,
 	HWIO_LEFT_THREADS,
 	HWIO_LEFT_BUSY,
+	/* The place of the read was switched off before: what was read there was accessed at once. */
+	HWIO_LEFT_OFF,
+	/* The program has packed the data, and sends that. */
+	HWIO_LEFT_PACKED,
+	HWIO_LEFT_PERSISTENT,
 	/* The data was accessed after the read, and other memory was sent or scattered. */
 	HWIO_LEFT_CHANGED,
 	HWIO_LEFTS
@@ -45,11 +50,17 @@ void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio
 void hwio_left_mapped(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why);
 /* A read of so many bytes was deferred, and then accessed. */
 void hwio_left_accessed(size_t bytes);
+/* MPI has packed what was read into this memory. */
+void hwio_left_packed(const void *memory, size_t bytes);
+/* Returns true if a read that was left, or what was packed, contains this address. */
+bool hwio_left_is_read(const void *memory);
 /* Returns true if more was read than sent. */
 bool hwio_left_any_unsent(void);
 /* The program has scattered or sent this, which MPI may read now. It is counted if it was read and is unchanged, or if
  * no more was sent than what was read and has not been sent. */
 void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes);
+/* The same where another reason than HWIO_LEFT_OFF is known. */
+void hwio_left_forwarded_so(enum hwio_pattern pattern, const void *memory, size_t bytes, enum hwio_left instead);
 /* The same for memory that is known to come from a file. */
 void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why);
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/parsed.h"
 #include "intercept/effects.h"
 #include "transfer/delegated.h"
 #include "transfer/incoming.h"
@@ -50,6 +51,7 @@ int hwio_close(int descriptor)
 int hwio_fclose(FILE *stream)
 {
 	hwio_descriptor_changed();
+	hwio_parsed_closing(stream);
 	int descriptor = hwio_is_busy && hwio_depth == 0 ? fileno(stream) : -1;
 	bool is_good = descriptor < 0 || (fflush(stream) == 0 && await_writes(descriptor));
 	int error = errno, result = hwio_libc.fclose(stream);
@@ -64,6 +66,23 @@ void hwio_before_fopen(const char *path, const char *mode)
 		hwio_before_change_of(path, AT_FDCWD);
 	else
 		hwio_before_reading(path);
+}
+
+FILE *hwio_fopen(const char *path, const char *mode)
+{
+	hwio_before_fopen(path, mode);
+	FILE *stream = hwio_libc.fopen(path, mode);
+	int saved = errno;
+	if (stream && hwio_depth == 0 && hwio_mode != HWIO_OFF && mode[0] == 'r' && !strchr(mode, '+'))
+		hwio_parsed_opened(stream);
+	errno = saved;
+	return stream;
+}
+
+void hwio_before_freopen(FILE *stream)
+{
+	hwio_parsed_forget(stream);
+	hwio_descriptor_changed();
 }
 
 void hwio_vacate_descriptor(int descriptor)

@@ -105,6 +105,9 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	struct hwio_context *context = is_worth ? hwio_context_of(HWIO_OP_READ, caller) : NULL;
 	hwio_read_left = is_worth ? HWIO_NOT_LEFT : HWIO_LEFT_SMALL_FILE;
 	if (hwio_context_is_off(context) || hwio_fortran_is_other(context)) {
+		/* A place with a pattern has a line of its own. */
+		if (context && context->is_off && !context->has_pattern)
+			hwio_read_left = HWIO_LEFT_OFF;
 		errno = saved;
 		return false;
 	}

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/parsed.h"
 #include "intercept/generated-calls.h"
 #include "transfer/incoming.h"
 #include "intercept/job/report.h"
@@ -54,6 +55,7 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 size_t hwio_fread(void *memory, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
+	hwio_parsed_forget(stream);
 	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_examines(bytes) ||
 		hwio_mode == HWIO_OBSERVE) {
 		if (hwio_is_busy && hwio_depth == 0)

@@ -1,5 +1,7 @@
 /* Persistent requests. */
+#include "base/left.h"
 #include "intercept/generated-calls.h"
+#include "intercept/messages/pack.h"
 #include "intercept/messages/receive.h"
 #include "intercept/requests/match.h"
 #include "real.h"
@@ -69,13 +71,25 @@ static bool deliver(struct hwio_tracked *one, bool is_shared)
 	return true;
 }
 
+/* Records that what was read, or has been deferred, is sent as it is. */
+static void note_left(const struct hwio_tracked *one)
+{
+	size_t bytes = hwio_type_bytes(one->count, one->type);
+	if (hwio_is_deferred_read(one->buffer, one->count, one->type))
+		hwio_left_count(HWIO_READ_SEND, bytes, HWIO_LEFT_PERSISTENT);
+	else
+		hwio_left_forwarded_so(HWIO_READ_SEND, one->buffer, bytes, HWIO_LEFT_PERSISTENT);
+}
+
 int hwio_MPI_Start(MPI_Request *request)
 {
 	struct hwio_tracked *one = hwio_depth == 0 ? hwio_tracked_find(*request) : NULL;
 	if (hwio_depth == 0 && hwio_tracked_any())
 		hwio_communicates();
-	if (one && one->kind == HWIO_PERSISTENT_SEND)
+	if (one && one->kind == HWIO_PERSISTENT_SEND) {
+		note_left(one);
 		hwio_uses(one->buffer, one->count, one->type);
+	}
 	bool is_receive = one && one->kind == HWIO_PERSISTENT_RECEIVE;
 	if (is_receive)
 		hwio_before_receive(one->buffer, one->count, one->type);

@@ -37,7 +37,7 @@
 	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Iallreduce) X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Improbe) X(MPI_Imrecv) \
 	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Isendrecv) \
 	X(MPI_Isendrecv_replace) X(MPI_Issend) X(MPI_Mprobe) \
-	X(MPI_Mrecv) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
+	X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
 	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Request_get_status_all) \
 	X(MPI_Request_get_status_any) X(MPI_Request_get_status_some) X(MPI_Rsend_init) X(MPI_Scatter) \
 	X(MPI_Bsend) X(MPI_Ibsend) X(MPI_Irsend) X(MPI_Rsend) \
@@ -51,7 +51,7 @@
 
 #define HWIO_STAND_LIBC(X) \
 	X(__fread_chk) X(__fread_unlocked_chk) X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__sysv_signal) \
-	X(close) X(fclose) X(fdatasync) X(fork) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mincore) X(mlockall) \
+	X(close) X(fclose) X(fdatasync) X(fopen) X(fork) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mincore) X(mlockall) \
 	X(mmap) X(mprotect) X(mremap) X(munmap) X(open) X(pread) X(preadv) X(preadv2) X(process_vm_readv) \
 	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwritev) X(read) X(readv) X(recv) \
 	X(recvmmsg) X(recvmsg) X(send) X(sendmmsg) X(sendmsg) X(shmat) X(sigaction) X(signal) X(sigprocmask) \

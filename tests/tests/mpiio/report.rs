@@ -5,6 +5,7 @@ use headwater_tests::harness::skipped;
 use serde::Deserialize;
 
 use crate::job::Job;
+use crate::programs::checksum;
 
 /// One of them, as far as tests read it.
 #[derive(Debug, Deserialize)]
@@ -70,6 +71,50 @@ fn reasons(mpi: &Mpi) {
             is_reported(&lines, "gather+write", 2 * times, 2, small);
         }
     }
+}
+
+/// What is sent from other memory than was read, or in another way, is reported with the reason; what isn't, is not.
+fn copies(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("c/copied.c").unwrap();
+    let mut usual = library.clone();
+    usual.variables.clear();
+    let parsed = ("read+scatter", "the program seems to have changed or copied");
+    // The rows of the file are 300,000 bytes long. A place is switched off after three of them.
+    let cases = [
+        ("scanned", parsed, 1, 800_000),
+        ("lines", parsed, 1, 800_000),
+        ("closed", parsed, 1, 800_000),
+        ("packed", ("read+send", "MPI_Pack"), 6, 6 * 300_004),
+        ("persistent", ("read+send", "a persistent request"), 6, 6 * 300_000),
+    ];
+    for (what, (pattern, why), operations, bytes) in cases {
+        let arguments = ["--what", what, "--dir", "{dir}"].map(str::to_owned).to_vec();
+        let job = Job { mpi, ranks: 2, program: &program, arguments, variables: vec![] };
+        let plain = job.run(None);
+        assert_eq!(plain.output.status, 0, "{what}: {}", plain.output.stderr);
+        for library in [&library, &usual] {
+            let done = job.run(Some(library));
+            assert_eq!(done.output.status, 0, "{what}: {}", done.output.stderr);
+            assert_eq!(checksum(&done.output), checksum(&plain.output), "{what}");
+            let lines = report(&done.report);
+            let of_it = lines.iter().filter(|line| line.pattern == pattern && line.decision == "leave");
+            let sums = of_it.clone().fold((0, 0), |sum, line| (sum.0 + line.operations, sum.1 + line.bytes));
+            assert_eq!(sums, (operations, bytes), "{what}: {}", done.report);
+            // Of a small file, that it is small is reason enough.
+            let is_known = of_it.clone().all(|line| line.why.starts_with(why) || line.why.starts_with("for a file"));
+            assert!(is_known, "{what}: {}", done.report);
+        }
+    }
+    let arguments = ["--what", "sized", "--dir", "{dir}"].map(str::to_owned).to_vec();
+    let job = Job { mpi, ranks: 2, program: &program, arguments, variables: vec![] };
+    assert_eq!(report(&job.run(Some(&usual)).report).len(), 0);
+}
+
+#[test]
+fn what_is_copied_is_reported() {
+    crate::with_first(crate::OPEN_MPI, copies);
+    crate::with_first(crate::MPICH, copies);
 }
 
 #[test]

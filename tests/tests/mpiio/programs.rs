@@ -273,14 +273,14 @@ fn large_counts(mpi: &Mpi) {
 /// A message of many pieces whose receiver waits for its sender before it receives it.
 fn long_message(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let contexts = contexts_of(mpi, &library, "c/long_message.c");
+    let contexts = contexts_of(mpi, &library, "messages/long_message.c");
     assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 2, "{contexts:?}");
 }
 
 /// Ranks with several sends under way, whose receivers take the data in other orders.
 fn offers(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let program = mpi.build("c/offers.c").unwrap();
+    let program = mpi.build("messages/offers.c").unwrap();
     let job = Job { mpi, ranks: 4, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
     let lines = |done: &Done| {
         let mut lines: Vec<String> = done.output.stdout.lines().map(str::to_owned).collect();
@@ -301,7 +301,7 @@ fn offers(mpi: &Mpi) {
 /// Threads whose requests have one handle after the other.
 fn requests(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let contexts = contexts_of(mpi, &library, "c/requests.c");
+    let contexts = contexts_of(mpi, &library, "messages/requests.c");
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 300, "{contexts:?}");
 }
 

@@ -235,16 +235,45 @@ static void end_deferred_exchange(struct deferred *from, bool is_done)
 	}
 }
 
+/* Returns true if what some ranks have sent instead is in pieces so small that it is better written with all else. */
+static bool is_scattered(const struct deferred *from)
+{
+	uint64_t bytes = 0, pieces = 0;
+	for (uint32_t i = 1; i < from->plan.count; i++) {
+		bytes += from->late[i] ? hwio_runs_bytes(&from->plan.shares[i].runs) : 0;
+		pieces += from->late[i] ? hwio_runs_pieces(&from->plan.shares[i].runs) : 0;
+	}
+	return hwio_model_exchanges(bytes, pieces, true);
+}
+
+/* Writes what other ranks have sent, and with `has_own` this rank's data. Returns 0 or an error number. */
+static int write_rest(struct deferred *from, bool has_own, char *space)
+{
+	struct hwio_plan here = {.low = from->plan.low, .high = from->plan.high};
+	char *data[HWIO_SHARES_MAX];
+	int error = 0;
+	for (uint32_t i = has_own ? 0 : 1; i < from->plan.count; i++)
+		if (i == 0 || from->late[i]) {
+			here.shares[here.count] = from->plan.shares[i];
+			data[here.count++] = i == 0 ? from->own : from->late[i];
+		}
+	if (space && here.count > 0)
+		return hwio_exchange_write_here(&here, data, from->descriptor, space);
+	for (uint32_t i = 0; i < here.count && !error; i++)
+		error = write_here(from, &here.shares[i].runs, data[i]);
+	return error;
+}
+
 static int carry_out_exchange(struct deferred *from)
 {
 	struct hwio_plan plan;
-	int error = 0;
 	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	bool is_prepared = !from->is_by_pages || hwio_mounts_publish(from->descriptor) == 0;
 	ask_ranks(from, &plan);
-	bool is_done = space && plan.count > 1 && is_prepared && (!from->is_by_pages || hwio_plan_cut_to_pages(&plan));
+	bool is_done = space && plan.count > 1 && is_prepared && !is_scattered(from) &&
+		(!from->is_by_pages || hwio_plan_cut_to_pages(&plan));
 	uint32_t number = hwio_plan_sort(&plan);
 	is_done = is_done && hwio_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)
@@ -256,13 +285,11 @@ static int carry_out_exchange(struct deferred *from)
 		is_done = exchange(from, &plan, number, space) == 0;
 		end_deferred_exchange(from, is_done);
 	}
-	if (!is_done)
-		error = write_here(from, &from->plan.shares[0].runs, from->own);
-	for (uint32_t i = 1; i < from->plan.count; i++) {
+	for (uint32_t i = 1; i < from->plan.count; i++)
 		if (!from->late[i] && plan.count == 0)
 			from->late[i] = receive(from, i);
-		if (from->late[i])
-			error = error ? error : write_here(from, &from->plan.shares[i].runs, from->late[i]);
+	int error = write_rest(from, !is_done, space);
+	for (uint32_t i = 1; i < from->plan.count; i++) {
 		free(from->late[i]);
 		from->late[i] = NULL;
 	}

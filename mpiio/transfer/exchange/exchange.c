@@ -279,6 +279,21 @@ int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_
 	return error ? error : hwio_mounts_publish(descriptor);
 }
 
+int hwio_exchange_write_here(const struct hwio_plan *plan, char *const data[], int descriptor, char *space)
+{
+	int error = 0;
+	for (uint64_t low = plan->low; low < plan->high && !error; low += HWIO_STRIPE_BYTES_MAX) {
+		uint64_t high = low + HWIO_STRIPE_BYTES_MAX;
+		struct stripe stripe = {low, high < plan->high ? high : plan->high};
+		for (uint32_t i = 0; i < plan->count; i++) {
+			const struct hwio_runs *runs = &plan->shares[i].runs;
+			copy_part(runs, stripe, data[i] + hwio_runs_below(runs, low), space);
+		}
+		error = write_stripe(plan, stripe, descriptor, space);
+	}
+	return error;
+}
+
 /* Takes part in the exchange. Returns true if the data is in the file. */
 static bool participate(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
 {

@@ -55,6 +55,8 @@ void hwio_exchange_free(char *space);
 /* Called by all ranks of the plan. Returns 0 or the error number of a write. */
 int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor,
 	char *space);
+/* Writes shares whose data is in this rank's memory, each at an index of `data`. Returns 0 or an error number. */
+int hwio_exchange_write_here(const struct hwio_plan *plan, char *const data[], int descriptor, char *space);
 /* Takes part as a sender that was invited. True: the data is in the file. */
 bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int root);
 

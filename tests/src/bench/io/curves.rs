@@ -1,6 +1,5 @@
 //! The patterns by the number of nodes and by size, in one, two and three dimensions: the paper's figures 4 to 9, from a
-//! GlusterFS server. Each run is a line of a file, from which the curves are drawn. `tests/nfs/curves.sh` writes such
-//! lines for NFS.
+//! GlusterFS server. Each run is a line of a file, from which the curves are drawn.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

@@ -25,6 +25,7 @@ mod mount;
 mod namespace;
 mod notes;
 mod options;
+mod output_file;
 mod preload;
 mod process;
 mod rendezvous;

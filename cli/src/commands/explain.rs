@@ -1,7 +1,7 @@
 //! `headwater explain`: runs a program and reports what its start waits for.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, stderr};
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::io::options::IoOptions;
 use crate::message::{log, show};
 use crate::options::inner::TraceOptions;
 use crate::options::run::RunOptions;
+use crate::output_file;
 use crate::seal::options::SealedOptions;
 use crate::via::Via;
 use crate::warm::options::RankOptions;
@@ -222,7 +223,7 @@ fn report(options: &ExplainOptions, events: Vec<Event>, origin: Origin) -> Resul
     let names = Names::of(&run);
     if let (Some(path), Some(events)) = (&options.output, kept) {
         let text = write_record(&Record { entries: entries(&run, &names), events });
-        replace(path, &text)?;
+        write_file(path, &text)?;
     }
     let start = summarize(options, &run, &names, &[], origin)?;
     write(options, &start)
@@ -230,10 +231,10 @@ fn report(options: &ExplainOptions, events: Vec<Event>, origin: Origin) -> Resul
 
 fn write(options: &ExplainOptions, start: &headwater_report::start::Start) -> Result<()> {
     if let Some(path) = &options.json {
-        replace(path, &start.json().context("a time of the prediction is no number")?)?;
+        write_file(path, &start.json().context("a time of the prediction is no number")?)?;
     }
     if let Some(path) = &options.html {
-        replace(path, &start.html())?;
+        write_file(path, &start.html())?;
     }
     if !options.quiet {
         // Standard output is the program's.
@@ -242,22 +243,8 @@ fn write(options: &ExplainOptions, start: &headwater_report::start::Start) -> Re
     Ok(())
 }
 
-/// Writes a file under another name first, so that a reader sees all of it or the one before.
-fn replace(path: &Path, text: &str) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let is_other = fs::metadata(path).is_ok_and(|file| !file.is_file());
-    let written = if is_other {
-        // A pipe or a device is written to.
-        fs::write(path, text)
-    } else {
-        fs::write(&new, text).and_then(|()| fs::rename(&new, path))
-    };
-    written.with_context(|| {
-        // Nothing is left if the second step failed.
-        let _ = fs::remove_file(&new);
-        format!("{} can't be written: name another file", path.display())
-    })
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    output_file::write(path, text).with_context(|| format!("{} can't be written: name another file", path.display()))
 }
 
 fn shown(program: &[OsString]) -> String {

@@ -1,7 +1,7 @@
 /* MPI_Bcast of what was read from a file. Where each node has the file in its memory, each rank reads it. Otherwise the
  * nodes share the reading: each piece is read by one of them, and travels round a ring of all ranks while the next
- * pieces are read. So the file system sends each byte once, and no rank waits for all of them first. Source: Natvig, Elster and Meyer, §III.G,
- * for collective reads, and §III.A for what the root announces. */
+ * pieces are read. So the file system sends each byte once, and no rank waits for all of them first. Source: Natvig,
+ * Elster and Meyer, §III.G, for collective reads, and §III.A for what the root announces. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -235,7 +235,8 @@ static void end_deferred_exchange(struct deferred *from, bool is_done)
 	}
 }
 
-/* Returns true if what some ranks have sent instead is in pieces so small that it is better written with all else. */
+/* Returns true if what some ranks have sent instead is in pieces so small that it is better written with all else, for
+ * which this rank has the memory. */
 static bool is_scattered(const struct deferred *from)
 {
 	uint64_t bytes = 0, pieces = 0;
@@ -243,7 +244,7 @@ static bool is_scattered(const struct deferred *from)
 		bytes += from->late[i] ? hwio_runs_bytes(&from->plan.shares[i].runs) : 0;
 		pieces += from->late[i] ? hwio_runs_pieces(&from->plan.shares[i].runs) : 0;
 	}
-	return hwio_model_exchanges(bytes, pieces, true);
+	return from->plan.high - from->plan.low <= from->own_bytes_max && hwio_model_exchanges(bytes, pieces, true);
 }
 
 /* Writes what other ranks have sent, and with `has_own` this rank's data. Returns 0 or an error number. */

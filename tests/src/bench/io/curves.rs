@@ -45,7 +45,8 @@ impl Bench<'_> {
         let cluster = Cluster::up(most + 1, &options).map_err(|error| error.to_string())?;
         let site = Site::new(&cluster, self.directory)?;
         limit_server(&cluster, SERVER)?;
-        for round in 0..self.options.rounds {
+        let first = next_round(&fs::read_to_string(directory.join("runs.csv")).unwrap_or_default());
+        for round in first..first + self.options.rounds {
             for mpi in &self.mpis {
                 for program in Program::DIMENSIONS {
                     for (nodes, mb) in cases(self.options.bytes_max) {
@@ -106,6 +107,12 @@ fn cases(bytes_max: u64) -> Vec<(usize, u64)> {
     by_nodes.chain(by_size).filter(|&(_, mb)| mb << 20 <= bytes_max).collect()
 }
 
+/// Returns the number of the first round that the data doesn't have.
+fn next_round(csv: &str) -> usize {
+    let rounds = csv.lines().skip(1).filter_map(|line| line.split(',').nth(5)?.parse::<usize>().ok());
+    rounds.max().map_or(0, |last| last + 1)
+}
+
 /// Adds a line to the data, which begins with its heading.
 fn append(file: &Path, line: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
@@ -135,5 +142,11 @@ mod tests {
     fn each_case_is_there_once() {
         assert_eq!(cases(u64::MAX), [(1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (4, 4), (4, 16), (4, 256)]);
         assert_eq!(cases(16 << 20), [(4, 4), (4, 16)]);
+    }
+
+    #[test]
+    fn rounds_are_added() {
+        assert_eq!(next_round(""), 0);
+        assert_eq!(next_round(&format!("{IO}\nGlusterFS,openmpi4,1,4,4,2,plain,1,1\n")), 3);
     }
 }

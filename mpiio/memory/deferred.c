@@ -333,14 +333,28 @@ void hwio_deferred_fill_partial(void)
 	}
 }
 
+/* Returns the end of the deferred pages from a record on, before the limit. Reads that follow each other have a page
+ * between them that neither fills alone, and that isn't protected. */
+static uintptr_t end_of_deferred(const struct hwio_record *record, uintptr_t limit)
+{
+	uintptr_t end = hwio_page_up(record->high);
+	const struct hwio_record *next;
+	for (size_t index = hwio_record_find(record->high);
+		end < limit && (next = hwio_record_at(index)) && next->low <= end + hwio_page_bytes; index++)
+		if (next->state == HWIO_DEFERRED)
+			end = hwio_page_up(next->high);
+	return hwio_least(end, limit);
+}
+
 bool hwio_deferred_touch(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
 	const struct hwio_record *record = first_deferred(page, page + hwio_page_bytes);
 	if (!record)
 		return false;
-	window_bytes = page == last_filled ? hwio_least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
-	uintptr_t end = hwio_least(hwio_page_up(record->high), page + window_bytes);
+	bool does_continue = page >= last_filled && page - last_filled <= hwio_page_bytes;
+	window_bytes = does_continue ? hwio_least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
+	uintptr_t end = end_of_deferred(record, page + window_bytes);
 	struct hwio_range whole;
 	/* Opening scattered parts must not make too many ranges. */
 	if (hwio_pages_count() > HWIO_CLOSED_MAX && hwio_pages_find(address, &whole)) {

@@ -235,6 +235,7 @@ const char *hwio_left_why(enum hwio_left why)
 		[HWIO_LEFT_OFF] = "what was read there before was accessed at once",
 		[HWIO_LEFT_PACKED] = "MPI_Pack copies the data: send it by a datatype instead",
 		[HWIO_LEFT_PERSISTENT] = "a persistent request sends the data: use MPI_Isend for what is read once",
+		[HWIO_LEFT_AT_ONCE] = "MPI_Ibcast sends the data: MPI_Bcast has the ranks read it",
 		[HWIO_LEFT_CHANGED] = "the program seems to have changed or copied the data before",
 	};
 	return reasons[why];

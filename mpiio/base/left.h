@@ -26,6 +26,8 @@ enum hwio_left {
 	/* The program has packed the data, and sends that. */
 	HWIO_LEFT_PACKED,
 	HWIO_LEFT_PERSISTENT,
+	/* By MPI_Ibcast. */
+	HWIO_LEFT_AT_ONCE,
 	/* The data was accessed after the read, and other memory was sent or scattered. */
 	HWIO_LEFT_CHANGED,
 	HWIO_LEFTS

@@ -87,6 +87,7 @@ fn copies(mpi: &Mpi) {
         ("closed", parsed, 1, 800_000),
         ("packed", ("read+send", "MPI_Pack"), 6, 6 * 300_004),
         ("persistent", ("read+send", "a persistent request"), 6, 6 * 300_000),
+        ("ibcast", ("read+bcast", "MPI_Ibcast"), 6, 6 * 300_000),
     ];
     for (what, (pattern, why), operations, bytes) in cases {
         let arguments = ["--what", what, "--dir", "{dir}"].map(str::to_owned).to_vec();

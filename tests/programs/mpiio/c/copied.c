@@ -1,8 +1,8 @@
 /*
  * Data that comes from a file, but is sent from other memory, or in another way: rank 0 parses text and scatters the
- * numbers, packs what it has read, or sends it by a persistent request. Usage: copied --what WHAT --dir DIR, with WHAT:
- * scanned, lines, closed (before the scatter), sized (a stream is only asked for its size, and computed data is
- * scattered), packed, persistent.
+ * numbers, packs what it has read, or sends it by a persistent request or MPI_Ibcast. Usage: copied --what WHAT --dir DIR,
+ * with WHAT: scanned, lines, closed (before the scatter), sized (a stream is only asked for its size, and computed data
+ * is scattered), packed, persistent, ibcast.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -100,6 +100,9 @@ static void send_rows(void)
 		if (is("persistent")) {
 			MPI_Start(&request);
 			MPI_Wait(&request, MPI_STATUS_IGNORE);
+		} else if (is("ibcast")) {
+			MPI_Ibcast(row, ROW_BYTES, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+			MPI_Wait(&request, MPI_STATUS_IGNORE);
 		} else if (rank == 0) {
 			MPI_Pack(&i, 1, MPI_INT, pack, ROW_BYTES + 64, &at, MPI_COMM_WORLD);
 			MPI_Pack(row, ROW_BYTES, MPI_BYTE, pack, ROW_BYTES + 64, &at, MPI_COMM_WORLD);
@@ -128,7 +131,7 @@ int main(int argc, char **argv)
 	start(&argc, &argv);
 	what = option(argc, argv, "what", "");
 	snprintf(path, sizeof path, "%s/input", option(argc, argv, "dir", "."));
-	int is_text = !is("packed") && !is("persistent");
+	int is_text = !is("packed") && !is("persistent") && !is("ibcast");
 
 	if (rank == 0 && is_text)
 		make_text();

@@ -13,7 +13,8 @@ void hwio_in_all(const void *buffer);
 struct hwio_layout;
 /* All of the buffer is overwritten: what is deferred in it is discarded. */
 void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type);
-/* The layout is overwritten by a message. MPI must be admitted to pages that stay protected. */
+/* The layout is overwritten by a message. The rest of partly overwritten pages is filled on access only. Until then they
+ * are protected, so MPI must be admitted to them (pages.h): before this call, or all blocks would be opened one by one. */
 void hwio_out_received(const struct hwio_layout *layout);
 /* The same by address, for calls that aren't MPI's. */
 void hwio_use_in(const void *memory, size_t bytes);

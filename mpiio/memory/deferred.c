@@ -300,21 +300,6 @@ void hwio_memory_out(void *memory, size_t bytes)
 	hwio_leave();
 }
 
-void hwio_memory_out_loosely(void *memory, size_t bytes)
-{
-	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	/* With several threads, MPI can't be admitted to pages that stay protected. */
-	if (hwio_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
-		hwio_memory_out(memory, bytes);
-		return;
-	}
-	if (!hwio_may_be_recorded(hwio_page_down(low), hwio_page_up(high)) || bytes == 0)
-		return;
-	hwio_enter();
-	discard_range(low, high);
-	hwio_leave();
-}
-
 void hwio_deferred_fill_partial(void)
 {
 	/* Filling a record may join and split others, so the search restarts. */

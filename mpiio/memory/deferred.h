@@ -12,9 +12,6 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 void hwio_memory_in(const void *memory, size_t bytes);
 /* Discards what is deferred in the range, which is about to be overwritten. */
 void hwio_memory_out(void *memory, size_t bytes);
-/* The same for a receive into parts of the range. The rest of partly overwritten pages is filled on access only.
- * Until then they are protected, so MPI must be admitted to them (pages.h). */
-void hwio_memory_out_loosely(void *memory, size_t bytes);
 /* As hwio_memory_in, but pages may stay protected for another source; the reader must be admitted to them. */
 void hwio_memory_in_loosely(const void *memory, size_t bytes);
 /* Fills pages that are deferred in part: with several threads, only whole pages may be deferred. */

@@ -9,6 +9,7 @@
 
 #include "memory/deferred.h"
 #include "memory/memory_map.h"
+#include "memory/pages.h"
 #include "transfer/incoming.h"
 #include "mpi/layout.h"
 #include "transfer/offer.h"
@@ -129,15 +130,38 @@ void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type)
 	use(buffer, count, type, true);
 }
 
-void hwio_out_received(const struct hwio_layout *layout)
+/* Discards what is deferred in the first bytes of a layout. The gaps stay as they are. */
+static void discard_blocks(const struct hwio_layout *layout)
 {
-	size_t left = layout->bytes;
-	for (size_t i = 0; i < layout->count && left > 0; i++) {
-		char *at = layout->buffer + layout->blocks[i].at;
-		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;
-		hwio_memory_out_loosely(at, part);
+	uintptr_t low = UINTPTR_MAX, high = 0;
+	hwio_enter();
+	for (size_t i = 0, left = layout->bytes; i < layout->count && left > 0; i++) {
+		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at);
+		size_t part = hwio_least(layout->blocks[i].bytes, left);
+		hwio_record_cut(at, at + part);
+		low = hwio_least(low, at);
+		high = hwio_most(high, at + part);
 		left -= part;
 	}
+	/* All at once: for each of thousands of blocks the kernel would split and join its mappings. */
+	hwio_pages_settle(low, high);
+	hwio_records_note();
+	hwio_leave();
+}
+
+void hwio_out_received(const struct hwio_layout *layout)
+{
+	/* With several threads, MPI can't be admitted to pages that stay protected; of a full table the rest of a cut record
+	 * would be lost. */
+	bool must_fill = hwio_is_threaded() || hwio_record_count() + layout->count + 4 > HWIO_RECORDS_MAX;
+	size_t left = layout->bytes;
+	for (size_t i = 0; must_fill && i < layout->count && left > 0; i++) {
+		size_t part = hwio_least(layout->blocks[i].bytes, left);
+		hwio_memory_out(layout->buffer + layout->blocks[i].at, part);
+		left -= part;
+	}
+	if (!must_fill && layout->bytes > 0 && hwio_may_be_recorded(layout->low, layout->high))
+		discard_blocks(layout);
 	if (hwio_incoming_any() && layout->bytes > 0)
 		hwio_incoming_drop_blocks(layout);
 }

@@ -308,8 +308,8 @@ static int receive_possible_envelope(struct hwio_layout *layout, int bytes, MPI_
 	bool is_ours = result == MPI_SUCCESS && hwio_is_envelope(arrived, (size_t)bytes);
 	uint64_t all = is_ours ? arrived->envelope.bytes : (uint64_t)bytes;
 	struct hwio_layout part = hwio_layout_prefix(layout, all < layout->bytes ? all : 0);
-	hwio_out_received(all == layout->bytes ? layout : &part);
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
+	hwio_out_received(all == layout->bytes ? layout : &part);
 	hwio_layout_copy(layout, 0, arrived, (size_t)bytes, true);
 	if (is_ours)
 		placed = place_data(arrived, layout, status, !hwio_requests_receiving());
@@ -343,8 +343,8 @@ static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int
 	if (hwio_may_be_envelope(bytes))
 		return receive_possible_envelope(&layout, bytes, comm, &message, status);
 	struct hwio_layout part = hwio_layout_prefix(&layout, (size_t)bytes);
-	hwio_out_received((size_t)bytes == layout.bytes ? &layout : &part);
 	size_t admitted = hwio_pages_admit(layout.low, layout.high);
+	hwio_out_received((size_t)bytes == layout.bytes ? &layout : &part);
 	result = hwio_real.MPI_Mrecv(buffer, count, type, &message, status);
 	hwio_pages_dismiss(admitted);
 	hwio_layout_free(&layout);

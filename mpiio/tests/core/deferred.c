@@ -11,6 +11,7 @@
 
 #include "base/context.h"
 #include "intercept/files/change.h"
+#include "intercept/generated-calls.h"
 #include "memory/fault.h"
 #include "memory/pages.h"
 #include "memory/memory_map.h"
@@ -116,8 +117,12 @@ static void overwrite(size_t low, size_t bytes, bool is_loose)
 	fill(expected + low, bytes);
 	CHECK(pwrite(aside, expected + low, bytes, 0) == (ssize_t)bytes);
 	if (is_loose) {
-		hwio_memory_out_loosely(region + low, bytes);
-		admitted = hwio_pages_admit((uintptr_t)region + low, (uintptr_t)region + low + bytes);
+		struct hwio_block block = {0, bytes};
+		struct hwio_layout layout = {.buffer = region + low, .bytes = bytes, .count = 1, .blocks = &block};
+		layout.low = (uintptr_t)region + low;
+		layout.high = layout.low + bytes;
+		admitted = hwio_pages_admit(layout.low, layout.high);
+		hwio_out_received(&layout);
 	} else {
 		hwio_memory_out(region + low, bytes);
 	}

@@ -272,13 +272,18 @@ static bool is_worth_sieving(const struct hwio_run *run)
 	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX;
 }
 
+static uint64_t span_of(const struct hwio_run *run)
+{
+	return (run->count - 1) * run->stride + run->bytes;
+}
+
 uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs)
 {
 	uint64_t bytes = 0;
 	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
 		struct hwio_run run = hwio_runs_at(runs, i);
 		if (is_worth_sieving(&run))
-			bytes += (run.count - 1) * run.stride + run.bytes;
+			bytes += span_of(&run);
 		else
 			for (uint64_t piece = 0; piece < run.count; piece++) {
 				uint64_t at = run.offset + piece * run.stride;
@@ -324,14 +329,28 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run
 	return is_good;
 }
 
+/* Requests the runs behind one that is about to be read, so that their requests overlap. `next`: the first that hasn't
+ * been requested. */
+static void request_ahead(int descriptor, const struct hwio_runs *runs, uint64_t index, uint64_t *next)
+{
+	for (*next = *next > index ? *next : index; *next < hwio_runs_count(runs); ++*next) {
+		struct hwio_run run = hwio_runs_at(runs, *next);
+		if (!is_worth_sieving(&run) || (*next - index) * span_of(&run) > SIEVE_BYTES)
+			return;
+		posix_fadvise(descriptor, (off_t)run.offset, (off_t)span_of(&run), POSIX_FADV_WILLNEED);
+	}
+}
+
 static bool transfer_from(struct walk walk, int descriptor, const struct hwio_runs *runs, bool is_write)
 {
 	hwio_step_in();
 	bool is_good = true;
+	uint64_t next = 0;
 	for (uint64_t i = 0; i < hwio_runs_count(runs) && is_good; i++) {
 		struct hwio_run run = hwio_runs_at(runs, i);
 		uint64_t ahead = 0;
 		if (!is_write && is_worth_sieving(&run) && hwio_file_system_is_shared(descriptor)) {
+			request_ahead(descriptor, runs, i, &next);
 			is_good = read_sieved(descriptor, &walk, &run);
 			continue;
 		}

@@ -48,8 +48,9 @@ impl Bench<'_> {
         let first = next_round(&fs::read_to_string(directory.join("runs.csv")).unwrap_or_default());
         for round in first..first + self.options.rounds {
             for mpi in &self.mpis {
-                for program in Program::DIMENSIONS {
-                    for (nodes, mb) in cases(self.options.bytes_max) {
+                let dimensions = |program: &Program| self.options.dimensions.contains(&program.dimensions());
+                for program in Program::DIMENSIONS.into_iter().filter(dimensions) {
+                    for (nodes, mb) in cases(self.options.bytes_max, &self.options.nodes) {
                         if let Err(reason) = self.case(mpi, &site, (program, nodes, mb), round, report) {
                             report.line(format!("({}, {program:?}, {nodes} nodes, {mb} MB: {reason})\n", mpi.name));
                         }
@@ -100,11 +101,12 @@ impl Bench<'_> {
     }
 }
 
-/// Nodes and MB of all cases.
-fn cases(bytes_max: u64) -> Vec<(usize, u64)> {
+/// Nodes and MB of all cases, or of those with some numbers of nodes.
+fn cases(bytes_max: u64, only: &[usize]) -> Vec<(usize, u64)> {
     let by_nodes = NODES.into_iter().map(|nodes| (nodes, MB_OF_NODES));
     let by_size = SIZES_MB.into_iter().map(|mb| (NODES_OF_SIZES, mb)).filter(|&(_, mb)| mb != MB_OF_NODES);
-    by_nodes.chain(by_size).filter(|&(_, mb)| mb << 20 <= bytes_max).collect()
+    let is_wanted = |nodes: usize| only.is_empty() || only.contains(&nodes);
+    by_nodes.chain(by_size).filter(|&(nodes, mb)| mb << 20 <= bytes_max && is_wanted(nodes)).collect()
 }
 
 /// Returns the number of the first round that the data doesn't have.
@@ -140,8 +142,9 @@ mod tests {
 
     #[test]
     fn each_case_is_there_once() {
-        assert_eq!(cases(u64::MAX), [(1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (4, 4), (4, 16), (4, 256)]);
-        assert_eq!(cases(16 << 20), [(4, 4), (4, 16)]);
+        assert_eq!(cases(u64::MAX, &[]), [(1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (4, 4), (4, 16), (4, 256)]);
+        assert_eq!(cases(16 << 20, &[]), [(4, 4), (4, 16)]);
+        assert_eq!(cases(u64::MAX, &[2, 8]), [(2, 64), (8, 64)]);
     }
 
     #[test]

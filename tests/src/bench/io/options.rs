@@ -39,6 +39,12 @@ pub(in crate::bench) struct Options {
     /// Where the curves and their data are written: `runs.csv` there, to which runs are added.
     #[arg(long, value_name = "DIRECTORY", default_value = "target/bench/io/curves")]
     pub(super) curves: PathBuf,
+    /// Only the curves' runs on these numbers of nodes.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER")]
+    pub(super) nodes: Vec<usize>,
+    /// Only the curves' runs of one, two or three dimensions.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER", default_values = ["1", "2", "3"])]
+    pub(super) dimensions: Vec<usize>,
     /// Also write the tables to this file.
     #[arg(long, value_name = "FILE")]
     pub(super) markdown: Option<PathBuf>,

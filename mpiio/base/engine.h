@@ -17,6 +17,11 @@
 #define HWIO_CALL_BYTES_MAX 0x7ffff000UL
 #define HWIO_PATH_BYTES_MAX 1024
 
+/* Addresses, the last one excluded. */
+struct hwio_range {
+	uintptr_t low, high;
+};
+
 enum hwio_mode { HWIO_OFF, HWIO_OBSERVE, HWIO_VERIFY, HWIO_AUTO };
 
 /* The kernel's page size, a power of two. Known before any other function of the library is called. */

@@ -10,10 +10,6 @@
 
 #include "base/engine.h"
 
-struct hwio_range {
-	uintptr_t low, high;
-};
-
 /* Maximum of protected ranges: the kernel limits mappings, and opening a part splits a range. */
 #define HWIO_CLOSED_MAX 16384
 

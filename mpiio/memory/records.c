@@ -17,7 +17,7 @@ static bool reserve_records(void)
 {
 	if (table)
 		return true;
-	void *memory = hwio_libc.mmap(NULL, HWIO_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
+	void *memory = hwio_libc.mmap(NULL, (HWIO_RECORDS_MAX + HWIO_CUT_MAX) * sizeof(*table), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
@@ -119,29 +119,58 @@ bool hwio_record_add(const struct hwio_record *record)
 	return true;
 }
 
-void hwio_record_cut(uintptr_t low, uintptr_t high)
+/* A cut in progress: the records before `out` are done, those from `in` on are as they were. */
+struct cut {
+	size_t in, out;
+};
+
+/* Places a part of a record that is being cut: there is always space for the first. */
+static void place_part(struct cut *cut, struct hwio_record part, uintptr_t low, uintptr_t high)
 {
-	size_t index = hwio_record_find(low);
-	if (index < count && table[index].low < low) {
-		struct hwio_record *record = &table[index++];
-		struct hwio_record rest = *record;
-		record->high = low;
-		if (rest.high > high) {
-			rest.offset += (off_t)(high - rest.low);
-			rest.low = high;
-			/* If the table is full, the rest is lost; where that matters, the caller has checked the
-			 * count. */
-			insert_at(index, &rest);
-		}
+	if (cut->out + count - cut->in >= HWIO_RECORDS_MAX)
+		return;
+	if (cut->out == cut->in) {
+		/* Space for this cut's further parts as well: each range splits one record. */
+		memmove(&table[cut->in + HWIO_CUT_MAX], &table[cut->in], (count - cut->in) * sizeof(*table));
+		cut->in += HWIO_CUT_MAX;
+		count += HWIO_CUT_MAX;
 	}
-	size_t end = index;
-	while (end < count && table[end].high <= high)
-		end++;
-	if (end > index)
-		remove_between(index, end);
-	if (index < count && table[index].low < high) {
-		table[index].offset += (off_t)(high - table[index].low);
-		table[index].low = high;
+	part.offset += (off_t)(low - part.low);
+	part.low = low;
+	part.high = high;
+	hwio_file_retain(part.file);
+	count_by_state[part.state]++;
+	table[cut->out++] = part;
+}
+
+/* Cuts one record. Returns the first range that may also lie in the next. */
+static size_t cut_record(struct cut *cut, const struct hwio_range *ranges, size_t index, size_t range_count)
+{
+	struct hwio_record record = table[cut->in++];
+	uintptr_t low = record.low;
+	for (; index < range_count && ranges[index].low < record.high; index++) {
+		if (low < ranges[index].low)
+			place_part(cut, record, low, ranges[index].low);
+		low = hwio_most(low, ranges[index].high);
+		if (low >= record.high)
+			break;
 	}
+	if (low < record.high)
+		place_part(cut, record, low, record.high);
+	count_by_state[record.state]--;
+	hwio_file_release(record.file);
+	return index;
+}
+
+void hwio_records_cut(const struct hwio_range *ranges, size_t range_count)
+{
+	assert(range_count <= HWIO_CUT_MAX);
+	struct cut cut = {.in = hwio_record_find(ranges[0].low)};
+	cut.out = cut.in;
+	for (size_t index = 0; cut.in < count && table[cut.in].low < ranges[range_count - 1].high;)
+		index = cut_record(&cut, ranges, index, range_count);
+	if (cut.out < cut.in)
+		memmove(&table[cut.out], &table[cut.in], (count - cut.in) * sizeof(*table));
+	count -= cut.in - cut.out;
 	bound();
 }

@@ -42,8 +42,16 @@ size_t hwio_record_find(uintptr_t address);
 struct hwio_record *hwio_record_at(size_t index);
 /* Adds a record where there is none; joins it with neighbours that it continues. False: the table is full. */
 bool hwio_record_add(const struct hwio_record *record);
-/* Removes the records of the range; the caller settles the pages. */
-void hwio_record_cut(uintptr_t low, uintptr_t high);
+/* Maximum of ranges that are cut at once. */
+#define HWIO_CUT_MAX 256
+/* Removes the records of some ranges, which are in the order of their addresses; the caller settles the pages. In a full
+ * table, what is left behind a range within a record is lost: where that matters, the caller checks the count. */
+void hwio_records_cut(const struct hwio_range *ranges, size_t range_count);
+/* The same for one range. */
+static inline void hwio_record_cut(uintptr_t low, uintptr_t high)
+{
+	hwio_records_cut(&(struct hwio_range){low, high}, 1);
+}
 bool hwio_records_any(enum hwio_state state);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/waits.h"
 #include "mpi/control.h"
 #include "mpi/mounts.h"
+#include "mpi/runs.h"
 #include "real.h"
 
 #define SMALL_BYTES 1024UL
@@ -21,10 +22,10 @@
 /* Smaller gains don't justify a transformation. */
 #define GAIN_S_MIN 0.0005
 #define GAIN_ONE_NODE_S_MIN 0.010
-/* Cost of one more piece of a file: a system call, and a request ahead to the file system. */
-#define PIECE_S 20e-6
+/* Cost of one more read: a system call, and a request ahead to the file system. */
+#define READ_S 20e-6
 /* The same where one server answers all nodes' requests: Clustis3, in figure 9 of the paper, was slower by 2D reads. */
-#define SERVER_PIECE_S 50e-6
+#define SERVER_READ_S 50e-6
 /* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
@@ -181,13 +182,27 @@ double hwio_model_broadcast_gain(size_t bytes, bool is_near)
 	return worthwhile((double)bytes * parameters.byte_s - cost_s, cost_s);
 }
 
-double hwio_model_send_gain(size_t bytes, uint64_t read, uint64_t pieces, bool is_one_server)
+/* The gain of a message whose receiver reads `read` bytes by `reads` reads. */
+static double message_gain(uint64_t bytes, uint64_t read, uint64_t reads, bool is_one_server)
 {
-	double cost_s = 2 * parameters.latency_s + (double)pieces * (is_one_server ? SERVER_PIECE_S : PIECE_S);
+	double cost_s = 2 * parameters.latency_s + (double)reads * (is_one_server ? SERVER_READ_S : READ_S);
 	/* The server also sends what lies between the pieces, to each node. */
 	if (is_one_server)
 		cost_s += (double)(read - bytes) * parameters.byte_s;
 	return is_forced ? 1 : worthwhile((double)bytes * parameters.byte_s - cost_s, cost_s);
+}
+
+double hwio_model_send_gain(const struct hwio_runs *runs, const struct hwio_file *file)
+{
+	/* All nodes read from one server, which is no faster than a node. */
+	bool is_one_server = hwio_mounts_is_nfs(&file->identity);
+	uint64_t reads = hwio_runs_reads(runs, hwio_file_system_is_shared(file->descriptor));
+	return message_gain(hwio_runs_bytes(runs), hwio_runs_read_bytes(runs), reads, is_one_server);
+}
+
+double hwio_model_forward_gain(size_t bytes)
+{
+	return message_gain(bytes, bytes, 1, false);
 }
 
 double hwio_model_receive_gain(size_t bytes)

@@ -18,9 +18,12 @@ double hwio_model_gather_gain(size_t bytes, int ranks);
 /* The same for a broadcast to all ranks. `is_near`: each node reads its own memory; otherwise the ranks share the
  * reading. */
 double hwio_model_broadcast_gain(size_t bytes, bool is_near);
-/* The same for one message, whose data has `pieces` pieces in the file, for which a node reads `read` bytes. With
- * `is_one_server`, all nodes read from one server, which is no faster than a node. */
-double hwio_model_send_gain(size_t bytes, uint64_t read, uint64_t pieces, bool is_one_server);
+struct hwio_file;
+struct hwio_runs;
+/* The same for one message, whose data is in these parts of a file. */
+double hwio_model_send_gain(const struct hwio_runs *runs, const struct hwio_file *file);
+/* The same for one piece of a file. */
+double hwio_model_forward_gain(size_t bytes);
 /* The same for a message whose receiver writes it to a file. */
 double hwio_model_receive_gain(size_t bytes);
 /* Returns how long a sender waits for its receiver's verdict. Source of the minimum: §III.C, 10 ms. */

@@ -277,6 +277,23 @@ static uint64_t span_of(const struct hwio_run *run)
 	return (run->count - 1) * run->stride + run->bytes;
 }
 
+/* Pieces of a run that are read at once. */
+static uint64_t sieved_at_once(const struct hwio_run *run)
+{
+	return SIEVE_BYTES / run->stride + 1;
+}
+
+uint64_t hwio_runs_reads(const struct hwio_runs *runs, bool is_shared)
+{
+	uint64_t reads = 0;
+	for (uint64_t i = 0; i < hwio_runs_count(runs); i++) {
+		struct hwio_run run = hwio_runs_at(runs, i);
+		uint64_t at_once = is_shared && is_worth_sieving(&run) ? sieved_at_once(&run) : 1;
+		reads += (run.count + at_once - 1) / at_once;
+	}
+	return reads;
+}
+
 uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs)
 {
 	uint64_t bytes = 0;
@@ -312,7 +329,7 @@ static void copy_stream(struct walk *walk, const char *from, uint64_t bytes)
 /* Reads a run with the gaps between its pieces: data sieving, after Thakur, Gropp and Lusk. */
 static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run *run)
 {
-	uint64_t at_once = SIEVE_BYTES / run->stride + 1;
+	uint64_t at_once = sieved_at_once(run);
 	char *sieve = hwio_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		-1, 0);
 	if (sieve == MAP_FAILED)

@@ -59,6 +59,8 @@ bool hwio_runs_are_bounded(const struct hwio_runs *runs);
 bool hwio_runs_are_sound(const struct hwio_runs *runs, uint64_t bytes);
 uint64_t hwio_runs_bytes(const struct hwio_runs *runs);
 uint64_t hwio_runs_pieces(const struct hwio_runs *runs);
+/* Returns in how many reads a rank gets them: small gaps of a shared file system's files are read as well. */
+uint64_t hwio_runs_reads(const struct hwio_runs *runs, bool is_shared);
 /* Returns how many bytes of a network file system a node reads for the runs: whole pages, and small gaps. */
 uint64_t hwio_runs_read_bytes(const struct hwio_runs *runs);
 /* Finds the buffer's bytes in one file, by the records of its memory. Bytes that the program could have changed are

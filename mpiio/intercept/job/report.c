@@ -178,7 +178,7 @@ static double left_gain(enum hwio_pattern pattern, size_t bytes)
 	case HWIO_READ_SCATTER:
 		return hwio_model_scatter_gain(bytes, hwio_ranks);
 	case HWIO_READ_SEND:
-		return hwio_model_send_gain(bytes, bytes, 1, false);
+		return hwio_model_forward_gain(bytes);
 	case HWIO_READ_BROADCAST:
 		return hwio_model_broadcast_gain(bytes, hwio_mounts_is_one_node());
 	case HWIO_GATHER_WRITE:
@@ -226,8 +226,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
 			double gain = hwio_model_scatter_gain(bytes, ranks);
 			if (pattern == HWIO_READ_SEND)
-				gain = hwio_model_send_gain(bytes, hwio_runs_read_bytes(&runs), hwio_runs_pieces(&runs),
-					hwio_mounts_is_nfs(&file->identity));
+				gain = hwio_model_send_gain(&runs, file);
 			else if (pattern == HWIO_READ_BROADCAST)
 				gain = hwio_model_broadcast_gain(bytes, hwio_mounts_is_near(&file->identity));
 			hwio_context_observed(context, pattern, bytes,

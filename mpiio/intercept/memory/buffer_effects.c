@@ -133,16 +133,24 @@ void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type)
 /* Discards what is deferred in the first bytes of a layout. The gaps stay as they are. */
 static void discard_blocks(const struct hwio_layout *layout)
 {
+	struct hwio_range ranges[HWIO_CUT_MAX];
 	uintptr_t low = UINTPTR_MAX, high = 0;
+	size_t count = 0;
 	hwio_enter();
 	for (size_t i = 0, left = layout->bytes; i < layout->count && left > 0; i++) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at);
 		size_t part = hwio_least(layout->blocks[i].bytes, left);
-		hwio_record_cut(at, at + part);
+		if (count == HWIO_CUT_MAX || (count > 0 && at < ranges[count - 1].high)) {
+			hwio_records_cut(ranges, count);
+			count = 0;
+		}
+		ranges[count++] = (struct hwio_range){at, at + part};
 		low = hwio_least(low, at);
 		high = hwio_most(high, at + part);
 		left -= part;
 	}
+	if (count > 0)
+		hwio_records_cut(ranges, count);
 	/* All at once: for each of thousands of blocks the kernel would split and join its mappings. */
 	hwio_pages_settle(low, high);
 	hwio_records_note();

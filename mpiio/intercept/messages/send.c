@@ -11,7 +11,6 @@
 #include "memory/deferred.h"
 #include "memory/mapped.h"
 #include "mpi/model.h"
-#include "mpi/mounts.h"
 #include "intercept/job/report.h"
 #include "intercept/requests/requests.h"
 #include "transfer/envelope.h"
@@ -71,12 +70,6 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	return is_copy;
 }
 
-static double expected_gain(const struct sending *sending)
-{
-	return hwio_model_send_gain(sending->layout.bytes, hwio_runs_read_bytes(&sending->runs),
-		hwio_runs_pieces(&sending->runs), hwio_mounts_is_nfs(&sending->file->identity));
-}
-
 static void end_sending(struct sending *sending)
 {
 	hwio_layout_free(&sending->layout);
@@ -120,7 +113,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	if (!may_hint(buffer, count, type, destination, comm, &sending))
 		return false;
 	int peer = sending.comm->world_ranks[destination];
-	double saved = expected_gain(&sending);
+	double saved = hwio_model_send_gain(&sending.runs, sending.file);
 	if (saved <= 0) {
 		hwio_context_observed(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
 		hwio_context_switch_off(sending.context, "a message is not slower");
@@ -214,7 +207,7 @@ struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatyp
 	struct sending sending;
 	if (hwio_depth > 0 || !may_be_deferred(buffer) || !may_hint(buffer, count, type, destination, comm, &sending))
 		return NULL;
-	double saved = expected_gain(&sending);
+	double saved = hwio_model_send_gain(&sending.runs, sending.file);
 	struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
 	if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
 		free(hint);

@@ -66,6 +66,20 @@ static void cut(size_t low, size_t high)
 	memset(&model[low], 0, (high - low) * sizeof(*model));
 }
 
+/* Cuts several ranges at once. */
+static void cut_several(void)
+{
+	struct hwio_range ranges[HWIO_CUT_MAX];
+	size_t count = 0, most = 1 + random_below(HWIO_CUT_MAX);
+	for (size_t low = random_below(BYTES); low < BYTES && count < most; low += random_below(24)) {
+		size_t high = low + 1 + random_below(BYTES - low < 16 ? BYTES - low : 16);
+		memset(&model[low], 0, (high - low) * sizeof(*model));
+		ranges[count++] = (struct hwio_range){BASE + low, BASE + high};
+		low = high;
+	}
+	hwio_records_cut(ranges, count);
+}
+
 static void add(size_t low, size_t high)
 {
 	/* Few offsets and files, so that many records continue their neighbours. */
@@ -88,6 +102,8 @@ static void run(void)
 		cut(low, high);
 		if (random_below(3))
 			add(low, high);
+		if (random_below(20) == 0)
+			cut_several();
 		compare();
 	}
 	cut(0, BYTES);
@@ -114,6 +130,13 @@ static void fill(void)
 	record = (struct hwio_record){
 		.low = BASE + 2, .high = BASE + 4, .file = files[0], .state = HWIO_PEEKED, .offset = 2};
 	CHECK(hwio_record_add(&record) && hwio_record_at(0)->high == BASE + 4);
+	struct hwio_range ranges[HWIO_CUT_MAX];
+	for (size_t i = 0; i < HWIO_CUT_MAX; i++)
+		ranges[i] = (struct hwio_range){BASE + 16 * i + 2, BASE + 16 * i + 4};
+	hwio_records_cut(ranges, HWIO_CUT_MAX);
+	CHECK(hwio_record_count() == HWIO_RECORDS_MAX &&
+		hwio_record_at(HWIO_CUT_MAX - 1)->high == ranges[HWIO_CUT_MAX - 1].low);
+	CHECK(hwio_record_at(HWIO_CUT_MAX)->low == BASE + 16 * HWIO_CUT_MAX);
 	hwio_record_cut(0, UINTPTR_MAX);
 	CHECK(hwio_record_count() == 0 && files[0]->references == 1);
 }

@@ -29,21 +29,29 @@ static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 /* Parts below this size always pass. */
 #define HWIO_PASSING_BYTES_MAX 16384UL
 
-/* Returns true if an MPI_Scatter or MPI_Gather is so small that MPI's function may be called directly, and counts it
- * then. All ranks count alike, whether it passes or not: see hwio_rooted_is_even. */
-static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
+/* Returns true if a scatter or gather of the last communicator is so small that MPI's function may be called directly.
+ * The root has the arguments of all parts, each other rank those of its own. */
+static inline bool hwio_collective_is_short(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct hwio_comm *known = hwio_last_comm.known;
 	if (hwio_quick.is_watchful || hwio_depth > 0 || !known || hwio_last_comm.comm != comm || !known->is_usable ||
 		(unsigned int)root >= (unsigned int)known->size)
 		return false;
-	/* The root has the arguments of all parts, each other rank those of its own. */
 	bool is_sent = (known->rank == root) == (kind == HWIO_TURN_SCATTER);
 	size_t below = hwio_bytes_min < HWIO_PASSING_BYTES_MAX ? hwio_bytes_min : HWIO_PASSING_BYTES_MAX;
-	struct hwio_even *even = &known->even[kind];
-	if (hwio_even_is_checked(even->operations + 1) || even->is_uneven ||
-		!hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
+	return hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below);
+}
+
+/* Returns true if an MPI_Scatter or MPI_Gather is, and counts it then. All ranks count alike, whether it passes or not:
+ * see hwio_rooted_is_even. */
+static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
+	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	if (!hwio_collective_is_short(kind, send_count, send_type, receive_count, receive_type, root, comm))
+		return false;
+	struct hwio_even *even = &hwio_last_comm.known->even[kind];
+	if (hwio_even_is_checked(even->operations + 1) || even->is_uneven)
 		return false;
 	even->operations++;
 	return true;

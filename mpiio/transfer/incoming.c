@@ -275,7 +275,8 @@ void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *la
 	hwio_incoming_free(one);
 }
 
-void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer)
+void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer,
+	struct hwio_context *context)
 {
 	if (!may_defer || layout->bytes != envelope->bytes || !hwio_incoming_can_defer(layout)) {
 		hwio_incoming_fetch_now(envelope->id, envelope->sender, layout, envelope->bytes);
@@ -285,7 +286,7 @@ void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layo
 	if (!edges)
 		abort();
 	hwio_layout_copy(layout, offsetof(struct hwio_offer, edges), edges, 2 * hwio_page_bytes, false);
-	hwio_incoming_defer(envelope->id, envelope->sender, layout, edges, NULL);
+	hwio_incoming_defer(envelope->id, envelope->sender, layout, edges, context);
 	free(edges);
 }
 

@@ -12,11 +12,12 @@ extern struct hwio_transfer *hwio_incoming_list;
 
 bool hwio_incoming_any(void);
 /* Records an offer that lies in this buffer, or fetches the data at once if it can't be deferred. Takes ownership of
- * the layout. */
-void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer);
+ * the layout. `context` is the gather's, or NULL. */
+void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer,
+	struct hwio_context *context);
 /* Returns true if the program has changed bytes of an offer that it got at once: its changes would be lost. */
 bool hwio_incoming_has_changed(const struct hwio_transfer *one);
-/* The same for a block of a gather, with the data's first and last page; `context` is the gather's. */
+/* The same as hwio_incoming_accept for a block of a gather, with the data's first and last page. */
 void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *edges,
 	struct hwio_context *context);
 /* Fetches `bytes` bytes at once, which may be fewer than the layout has. Takes ownership of the layout. */

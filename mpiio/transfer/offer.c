@@ -19,7 +19,7 @@
 
 /* Offers of which a copy is being sent, or whose verdict is still to arrive, after the program's call has returned. */
 static struct hwio_transfer *late_list;
-/* Offers whose call has returned: MPI_Isend's, until their requests complete. */
+/* Offers whose call has returned: those of MPI_Isend and MPI_Igather, until their requests complete. */
 static struct hwio_transfer *offered_list;
 
 void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
@@ -227,13 +227,13 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 		free_sent(false);
 }
 
-/* Returns the offer of a send, or NULL if the original has to be called. */
-static struct hwio_transfer *make_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
-	MPI_Comm comm)
+/* Returns the offer of a send of at least `bytes_min` bytes, or NULL if the original has to be called. */
+static struct hwio_transfer *make_offer(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, MPI_Comm comm)
 {
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN ||
-		bytes > HWIO_STREAM_BYTES_MAX || destination < 0 || hwio_is_threaded() || buffer == MPI_BOTTOM)
+	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < bytes_min || bytes > HWIO_STREAM_BYTES_MAX ||
+		destination < 0 || hwio_is_threaded() || buffer == MPI_BOTTOM)
 		return NULL;
 	struct hwio_context *context = hwio_context_here(HWIO_OP_SEND);
 	struct hwio_comm *known = hwio_context_is_off(context) ? NULL : hwio_comm_of(comm);
@@ -275,7 +275,7 @@ static int send_offer(struct hwio_transfer *one, bool is_synchronous, int destin
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, int *result)
 {
-	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	struct hwio_transfer *one = make_offer(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, comm);
 	MPI_Request request;
 	if (!one)
 		return false;
@@ -302,24 +302,38 @@ bool hwio_offer_any(void)
 	return offered_list != NULL;
 }
 
-struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
-	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+struct hwio_transfer *hwio_offer_prepare(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, MPI_Comm comm)
 {
-	struct hwio_transfer *one = make_offer(buffer, count, type, destination, comm);
+	struct hwio_transfer *one = make_offer(bytes_min, buffer, count, type, destination, comm);
 	if (one && one->layout.count != 1) {
 		hwio_layout_free(&one->layout);
 		release(one);
 		one = NULL;
 	}
+	return one;
+}
+
+void hwio_offer_begin(struct hwio_transfer *one, MPI_Request request)
+{
+	hwio_step_in();
+	await_verdict(one);
+	hwio_step_out();
+	one->request = request;
+	hwio_transfer_link(&offered_list, one);
+	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
+}
+
+struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+{
+	struct hwio_transfer *one = hwio_offer_prepare(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, comm);
 	if (!one)
 		return NULL;
 	hwio_step_in();
 	*result = send_offer(one, is_synchronous, destination, tag, comm, request);
-	await_verdict(one);
 	hwio_step_out();
-	one->request = *request;
-	hwio_transfer_link(&offered_list, one);
-	hwio_note_busy(HWIO_PART_OFFERS, hwio_offer_any);
+	hwio_offer_begin(one, *request);
 	return one;
 }
 

@@ -17,6 +17,11 @@ void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, in
 /* Offers the data of a send that returns at once, until its request completes. NULL: the original has to be called. */
 struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
 	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
+/* The same for a message that the caller sends: `offer` of the transfer, of hwio_offer_bytes. It is sent before
+ * hwio_offer_begin. */
+struct hwio_transfer *hwio_offer_prepare(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, MPI_Comm comm);
+void hwio_offer_begin(struct hwio_transfer *offered, MPI_Request request);
 /* Checks for the verdict, and carries it out. True: the data is no longer needed. With `is_last`, the program's request
  * has completed, and the call waits for the verdict. */
 bool hwio_offer_progress(struct hwio_transfer *offered, bool is_last);

@@ -220,6 +220,15 @@ void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout)
 	pthread_mutex_unlock(&protocol_lock);
 }
 
+void hwio_outstanding_cancel(uint64_t id, int world_rank)
+{
+	pthread_mutex_lock(&protocol_lock);
+	struct hwio_transfer *one = remove_outstanding(id, world_rank);
+	if (one)
+		release_outstanding(one);
+	pthread_mutex_unlock(&protocol_lock);
+}
+
 static void handle_ack(const struct hwio_ack *ack, int world_rank)
 {
 	if (ack->is_begun) {

@@ -12,6 +12,8 @@ bool hwio_outstanding_can_add(void);
 /* Adds a hint. False: the file is about to change, or has changed. */
 bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
 	struct hwio_context *context);
+/* Removes a hint that isn't sent after all. */
+void hwio_outstanding_cancel(uint64_t id, int world_rank);
 /* Fills the layout from a hint of this rank to itself, without a message. */
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
 /* Called before this rank waits where it can't answer: waits for receivers that have begun to read, and sends the

@@ -59,22 +59,6 @@ static int gather_unchanged(const struct hwio_rooted *g)
 	return HWIO_INSIDE(call_gather(g));
 }
 
-/* Discards what the gather will overwrite at the root. A call that MPI refuses leaves the memory as it is: for such
- * arguments it is filled. */
-static void clear_destination(const struct hwio_rooted *g)
-{
-	bool is_refused = g->send == g->receive ||
-		(g->send != MPI_IN_PLACE && (g->send_count < 0 || g->send_type == MPI_DATATYPE_NULL));
-	for (int rank = 0; hwio_is_busy && rank < g->known->size; rank++) {
-		MPI_Count count;
-		void *block = hwio_rooted_block(g, rank, &count);
-		if (is_refused)
-			hwio_uses(block, count, g->receive_type);
-		else if (!(rank == g->root && g->send == MPI_IN_PLACE))
-			hwio_out(block, count, g->receive_type);
-	}
-}
-
 static void free_layouts(struct hwio_rooted *g)
 {
 	for (int rank = 0; g->layouts && rank < g->known->size; rank++)
@@ -209,14 +193,6 @@ static int gather_at_rank(struct hwio_rooted *g, const struct order *order)
 	return result;
 }
 
-/* Records that the root's gather is not transformed; it is counted if the data is written. */
-static void note_gather_left(const struct hwio_rooted *g)
-{
-	MPI_Count count;
-	if (g->why != HWIO_NOT_LEFT && hwio_mode != HWIO_OFF)
-		hwio_left_gathered(HWIO_INSIDE(hwio_rooted_block(g, 0, &count)), hwio_rooted_bytes(g), g->why);
-}
-
 static int gather(struct hwio_rooted *g)
 {
 	struct order order = {0};
@@ -225,13 +201,13 @@ static int gather(struct hwio_rooted *g)
 	if (hwio_is_busy)
 		hwio_communicates();
 	if (is_root)
-		clear_destination(g);
+		hwio_rooted_clear_destination(g);
 	if (g->send != MPI_IN_PLACE)
 		hwio_uses(g->send, g->send_count, g->send_type);
 	if (!hwio_turn_is_due(turn)) {
 		g->why = hwio_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
-			note_gather_left(g);
+			hwio_rooted_gather_left(g);
 		return gather_unchanged(g);
 	}
 	hwio_step_in();
@@ -250,7 +226,7 @@ static int gather(struct hwio_rooted *g)
 	if (!order.is_tried)
 		result = gather_unchanged(g);
 	if (!order.is_tried && is_root)
-		note_gather_left(g);
+		hwio_rooted_gather_left(g);
 	if (is_root && hwio_mode == HWIO_OBSERVE)
 		hwio_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
 	return order.is_tried && result != MPI_SUCCESS ? hwio_error(g->comm, result) : result;
@@ -279,7 +255,7 @@ static int enter_gather(struct hwio_rooted *g)
 		g->why = is_small                   ? HWIO_LEFT_SMALL
 			: hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE
 						    : HWIO_LEFT_NO_GAIN;
-		note_gather_left(g);
+		hwio_rooted_gather_left(g);
 	}
 	if (hwio_is_busy) {
 		hwio_communicates();
@@ -288,7 +264,7 @@ static int enter_gather(struct hwio_rooted *g)
 		if (is_plain)
 			hwio_in_all(g->receive);
 		else if (hwio_rooted_is_root(g))
-			clear_destination(g);
+			hwio_rooted_clear_destination(g);
 	}
 	return gather_unchanged(g);
 }

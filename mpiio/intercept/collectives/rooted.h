@@ -52,5 +52,23 @@ size_t hwio_rooted_part_bytes(const struct hwio_rooted *call);
  * have differed once. The standard forbids that and MPIs let it pass, but ranks would decide differently. */
 bool hwio_rooted_is_even(const struct hwio_rooted *call);
 bool hwio_rooted_is_root(const struct hwio_rooted *call);
+/* Fills the memory that the root of a scatter sends from. */
+void hwio_rooted_fill_source(const struct hwio_rooted *scatter);
+/* Discards what a gather will overwrite at the root. A call that MPI refuses leaves the memory as it is: for such
+ * arguments it is filled. */
+void hwio_rooted_clear_destination(const struct hwio_rooted *gather);
+/* Records that the root's scatter is not transformed. */
+void hwio_rooted_scatter_left(const struct hwio_rooted *scatter);
+/* Records that the root's gather is not transformed; it is counted if the data is written. */
+void hwio_rooted_gather_left(const struct hwio_rooted *gather);
+/* Returns true if the operation, which returns at once, is carried out by MPI's function with counts in place of the one
+ * without: the same on all ranks, if all name the same size, as the standard requires. */
+bool hwio_rooted_goes_by_counts(const struct hwio_rooted *call);
+/* Makes the call one with counts; at the root a part is one element of a type of its own. Returns memory that MPI needs
+ * until the operation ends, or NULL. After MPI's function is called, hwio_rooted_end_count is. */
+int *hwio_rooted_count_parts(struct hwio_rooted *call);
+void hwio_rooted_end_count(struct hwio_rooted *call);
+/* Returns true if MPI would accept the arguments. */
+bool hwio_rooted_is_sound(const struct hwio_rooted *call);
 
 #endif

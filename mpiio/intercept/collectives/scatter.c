@@ -59,17 +59,6 @@ static int scatter_unchanged(const struct hwio_rooted *s)
 	return HWIO_INSIDE(call_scatter(s));
 }
 
-/* Fills the memory that the root sends from. */
-static void fill_source(const struct hwio_rooted *s)
-{
-	for (int rank = 0; rank < s->known->size; rank++) {
-		MPI_Count count;
-		const void *block = hwio_rooted_block(s, rank, &count);
-		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
-			hwio_uses(block, count, s->send_type);
-	}
-}
-
 /* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the engine's. */
 static bool find_part(struct hwio_rooted *s, int rank, size_t *by_file)
 {
@@ -288,7 +277,7 @@ static int verify(struct hwio_rooted *s, int result)
 		hwio_layout_copy(&layout, 0, read, layout.bytes, false);
 	hwio_step_out();
 	if (is_root)
-		fill_source(s);
+		hwio_rooted_fill_source(s);
 	int second = scatter_unchanged(s);
 	hwio_step_in();
 	if (read) {
@@ -310,17 +299,6 @@ static int verify(struct hwio_rooted *s, int result)
 	return result == MPI_SUCCESS ? second : result;
 }
 
-/* Records that the root's scatter is not transformed. */
-static void note_scatter_left(const struct hwio_rooted *s)
-{
-	MPI_Count count;
-	if (s->why != HWIO_NOT_LEFT)
-		hwio_left_count(HWIO_READ_SCATTER, hwio_rooted_bytes(s), s->why);
-	else if (hwio_left_any_unsent() || hwio_left_reads.high != 0)
-		hwio_left_forwarded(HWIO_READ_SCATTER, HWIO_INSIDE(hwio_rooted_block(s, 0, &count)),
-			hwio_rooted_bytes(s));
-}
-
 static int scatter(struct hwio_rooted *s)
 {
 	struct order order;
@@ -333,8 +311,8 @@ static int scatter(struct hwio_rooted *s)
 	}
 	if (!hwio_turn_is_due(turn)) {
 		if (is_root) {
-			fill_source(s);
-			note_scatter_left(s);
+			hwio_rooted_fill_source(s);
+			hwio_rooted_scatter_left(s);
 		}
 		return scatter_unchanged(s);
 	}
@@ -351,8 +329,8 @@ static int scatter(struct hwio_rooted *s)
 	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
-			fill_source(s);
-			note_scatter_left(s);
+			hwio_rooted_fill_source(s);
+			hwio_rooted_scatter_left(s);
 		}
 		if (is_root && hwio_mode == HWIO_OBSERVE)
 			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
@@ -383,13 +361,13 @@ static int enter_scatter(struct hwio_rooted *s)
 	if (is_even && may_scatter_gain(s))
 		return scatter(s);
 	if (hwio_rooted_is_root(s))
-		note_scatter_left(s);
+		hwio_rooted_scatter_left(s);
 	if (hwio_is_busy) {
 		hwio_communicates();
 		if (is_plain)
 			hwio_in_all(s->send);
 		else if (hwio_rooted_is_root(s))
-			fill_source(s);
+			hwio_rooted_fill_source(s);
 		hwio_uses(s->receive, s->receive_count, s->receive_type);
 	}
 	return scatter_unchanged(s);
@@ -414,7 +392,7 @@ __attribute__((noinline)) static void pass_noted(const void *send, int send_coun
 		.comm = comm,
 		.known = hwio_last_comm.known};
 	if (hwio_rooted_is_root(&s))
-		note_scatter_left(&s);
+		hwio_rooted_scatter_left(&s);
 }
 
 int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,

@@ -174,8 +174,15 @@ static void set_status(MPI_Status *status, uint64_t bytes)
 	hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
+/* Whether data may be deferred, and the context of the gather that it is of, or NULL. */
+struct deferral {
+	bool is_allowed;
+	struct hwio_context *context;
+};
+
 /* Fills or defers the buffer as the envelope states; frees the layout. */
-static int place_data(const union arrived *arrived, struct hwio_layout *layout, MPI_Status *status, bool may_defer)
+static int place_data(const union arrived *arrived, struct hwio_layout *layout, MPI_Status *status,
+	struct deferral deferral)
 {
 	uint64_t bytes = arrived->envelope.bytes;
 	if (bytes > layout->bytes) {
@@ -189,7 +196,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 	}
 	set_status(status, bytes);
 	if (arrived->envelope.kind == HWIO_OFFER) {
-		hwio_incoming_accept(&arrived->envelope, layout, may_defer);
+		hwio_incoming_accept(&arrived->envelope, layout, deferral.is_allowed, deferral.context);
 		return MPI_SUCCESS;
 	}
 	read_hint(&arrived->hint, layout);
@@ -205,7 +212,7 @@ static int place_typed(const union arrived *arrived, void *buffer, MPI_Count cou
 	struct hwio_layout elsewhere;
 	char *data = bytes <= hwio_type_bytes(count, type) ? malloc(bytes) : NULL;
 	hwio_layout_make(&elsewhere, data, data ? (MPI_Count)bytes : 0, MPI_BYTE);
-	int result = place_data(arrived, &elsewhere, status, false);
+	int result = place_data(arrived, &elsewhere, status, (struct deferral){0});
 	if (result == MPI_SUCCESS)
 		result = hwio_typed_write(buffer, count, type, data, bytes);
 	free(data);
@@ -235,7 +242,7 @@ static size_t admit(const void *buffer, MPI_Count count, MPI_Datatype type)
 }
 
 static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes,
-	MPI_Status *status, bool may_defer)
+	MPI_Status *status, struct deferral deferral)
 {
 	struct hwio_layout layout;
 	union arrived arrived;
@@ -244,7 +251,7 @@ static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI
 	size_t admitted = hwio_is_busy ? admit(buffer, count, type) : 0;
 	int result = MPI_SUCCESS;
 	if (find_envelope(buffer, count, type, bytes, &layout, &arrived))
-		result = layout.bytes ? place_data(&arrived, &layout, status, may_defer)
+		result = layout.bytes ? place_data(&arrived, &layout, status, deferral)
 				      : place_typed(&arrived, buffer, count, type, status);
 	if (hwio_is_exposed)
 		hwio_pages_dismiss(admitted);
@@ -259,13 +266,24 @@ int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 		return MPI_SUCCESS;
 	bool is_known = HWIO_INSIDE(hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS &&
 		hwio_may_be_envelope(bytes));
-	return is_known ? replace_message(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
+	return is_known ? replace_message(buffer, count, type, comm, bytes, status, (struct deferral){may_defer, NULL})
+			: MPI_SUCCESS;
 }
 
 int hwio_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status)
 {
 	bool is_plain = hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type);
-	return is_plain ? MPI_SUCCESS : replace_message(buffer, count, type, comm, UNKNOWN, status, false);
+	return is_plain ? MPI_SUCCESS
+			: replace_message(buffer, count, type, comm, UNKNOWN, status, (struct deferral){0});
+}
+
+int hwio_received_part(void *buffer, MPI_Count count, MPI_Datatype type, struct hwio_context *context)
+{
+	MPI_Status unused = {0};
+	if (hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type))
+		return MPI_SUCCESS;
+	return replace_message(buffer, count, type, MPI_COMM_NULL, UNKNOWN, &unused,
+		(struct deferral){context != NULL, context});
 }
 
 /* True if anything is deferred in the buffer. */
@@ -312,7 +330,7 @@ static int receive_possible_envelope(struct hwio_layout *layout, int bytes, MPI_
 	hwio_out_received(all == layout->bytes ? layout : &part);
 	hwio_layout_copy(layout, 0, arrived, (size_t)bytes, true);
 	if (is_ours)
-		placed = place_data(arrived, layout, status, !hwio_requests_receiving());
+		placed = place_data(arrived, layout, status, (struct deferral){!hwio_requests_receiving(), NULL});
 	else
 		hwio_layout_free(layout);
 	hwio_pages_dismiss(admitted);

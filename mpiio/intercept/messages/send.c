@@ -18,22 +18,13 @@
 #include "transfer/outstanding.h"
 #include "real.h"
 
-/* The data of a hint: the program's arguments, and the file that they lead to. */
-struct sending {
-	struct hwio_comm *comm;
-	struct hwio_layout layout;
-	struct hwio_runs runs;
-	struct hwio_file *file;
-	struct hwio_context *context;
-};
-
 static bool may_be_deferred(const void *buffer)
 {
 	return hwio_is_busy || hwio_mapped_is_near(buffer);
 }
 
-static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
-	struct sending *sending)
+bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+	struct hwio_hinted *sending)
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
@@ -70,14 +61,13 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	return is_copy;
 }
 
-static void end_sending(struct sending *sending)
+void hwio_hint_end(struct hwio_hinted *sending)
 {
 	hwio_layout_free(&sending->layout);
 	hwio_file_release(sending->file);
 }
 
-/* Makes the hint. False: the file is about to change. */
-static bool make_hint(const struct sending *sending, int peer, struct hwio_hint *hint)
+bool hwio_hint_make(const struct hwio_hinted *sending, int peer, struct hwio_hint *hint)
 {
 	memset(hint, 0, sizeof(*hint));
 	hwio_envelope_fill(&hint->envelope, HWIO_HINT, sending->layout.bytes);
@@ -90,9 +80,8 @@ static bool make_hint(const struct sending *sending, int peer, struct hwio_hint 
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 
-/* Returns true if the data is sent besides the hint, without waiting: the receiver may wait for other messages of this
- * rank first. */
-static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
+/* The receiver may wait for other messages of this rank first. */
+bool hwio_hint_verify(const struct hwio_hinted *sending, uint64_t id, const void *buffer, int peer)
 {
 	struct hwio_context *context = sending->context;
 	if (hwio_mode != HWIO_VERIFY || !context || context->verified >= HWIO_VERIFIED_MAX)
@@ -108,28 +97,28 @@ static bool is_verified(const struct sending *sending, uint64_t id, const void *
 static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, int *result)
 {
-	struct sending sending;
+	struct hwio_hinted sending;
 	struct hwio_hint hint;
-	if (!may_hint(buffer, count, type, destination, comm, &sending))
+	if (!hwio_hint_find(buffer, count, type, destination, comm, &sending))
 		return false;
 	int peer = sending.comm->world_ranks[destination];
 	double saved = hwio_model_send_gain(&sending.runs, sending.file);
 	if (saved <= 0) {
 		hwio_context_observed(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
 		hwio_context_switch_off(sending.context, "a message is not slower");
-		end_sending(&sending);
+		hwio_hint_end(&sending);
 		return false;
 	}
-	if (!make_hint(&sending, peer, &hint)) {
-		end_sending(&sending);
+	if (!hwio_hint_make(&sending, peer, &hint)) {
+		hwio_hint_end(&sending);
 		return false;
 	}
-	hint.is_verified = is_verified(&sending, hint.envelope.id, buffer, peer);
+	hint.is_verified = hwio_hint_verify(&sending, hint.envelope.id, buffer, peer);
 	hwio_step_in();
 	*result = call(&hint, (int)hwio_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
 	hwio_step_out();
 	hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
-	end_sending(&sending);
+	hwio_hint_end(&sending);
 	hwio_outstanding_poll();
 	return true;
 }
@@ -204,18 +193,19 @@ int hwio_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destina
 
 struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm)
 {
-	struct sending sending;
-	if (hwio_depth > 0 || !may_be_deferred(buffer) || !may_hint(buffer, count, type, destination, comm, &sending))
+	struct hwio_hinted sending;
+	if (hwio_depth > 0 || !may_be_deferred(buffer) ||
+		!hwio_hint_find(buffer, count, type, destination, comm, &sending))
 		return NULL;
 	double saved = hwio_model_send_gain(&sending.runs, sending.file);
 	struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
-	if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
+	if (hint && !hwio_hint_make(&sending, sending.comm->world_ranks[destination], hint)) {
 		free(hint);
 		hint = NULL;
 	}
 	if (hint)
 		hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
-	end_sending(&sending);
+	hwio_hint_end(&sending);
 	return hint;
 }
 

@@ -45,6 +45,18 @@ void hwio_requests_offered(MPI_Request request, struct hwio_transfer *offered)
 	hwio_tracked_add(&one);
 }
 
+void hwio_requests_collective(MPI_Request request, MPI_Comm comm, int (*finish)(void *operation, bool may_defer),
+	void *operation)
+{
+	struct hwio_tracked one = {.request = request,
+		.kind = HWIO_COLLECTIVE,
+		.buffer = operation,
+		.comm = comm,
+		.finish = finish,
+		.is_active = true};
+	hwio_tracked_add(&one);
+}
+
 void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
 	int source, MPI_Comm comm)
 {
@@ -79,6 +91,11 @@ static int finish_request(struct hwio_tracked *one, MPI_Status *status)
 	struct hwio_tracked copy = *one;
 	if (copy.kind == HWIO_OFFERED) {
 		hwio_offer_progress(one->offered, true);
+	} else if (copy.kind == HWIO_COLLECTIVE) {
+		hwio_tracked_activate(one, false);
+		if (!copy.is_seen)
+			copy.result = copy.finish(copy.buffer, hwio_tracked_receiving() <= batch_count);
+		result = copy.result == MPI_SUCCESS ? copy.result : hwio_error(copy.comm, copy.result);
 	} else if (copy.is_delivered) {
 		hwio_match_copy_status(&one->status, status);
 		result = copy.result;
@@ -442,7 +459,7 @@ int hwio_MPI_Request_free(MPI_Request *request)
 		hwio_tracked_release(one);
 		one = NULL;
 	}
-	if (one && one->kind == HWIO_OWNED)
+	if (one && (one->kind == HWIO_OWNED || one->kind == HWIO_COLLECTIVE))
 		one->buffer = NULL;
 	if (one)
 		hwio_tracked_forget(one);
@@ -456,7 +473,11 @@ static int process_query(MPI_Request request, MPI_Status *status)
 	int bytes = 0, result = MPI_SUCCESS;
 	if (!one)
 		return result;
-	if (one->is_delivered) {
+	if (one->kind == HWIO_COLLECTIVE) {
+		/* The program gets an error when it completes the request. */
+		one->result = one->is_seen ? one->result : one->finish(one->buffer, false);
+		one->is_seen = true;
+	} else if (one->is_delivered) {
 		hwio_match_copy_status(&one->status, status);
 	} else if (one->is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);

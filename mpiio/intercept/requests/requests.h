@@ -12,6 +12,10 @@ void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status
 /* Tracks a request that may receive an envelope, and may send, too. */
 void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
 	int source, MPI_Comm comm);
+/* Tracks a request of a collective operation. When it completes, `finish` is called once; it returns a code, and calls no
+ * error handler. `may_defer`: no other receive of the program is under way. The operation's memory is freed. */
+void hwio_requests_collective(MPI_Request request, MPI_Comm comm, int (*finish)(void *operation, bool may_defer),
+	void *operation);
 struct hwio_transfer;
 /* Tracks a request that ends when the offer has ended. */
 void hwio_requests_offered(MPI_Request request, struct hwio_transfer *offered);

@@ -109,7 +109,7 @@ void hwio_tracked_add(const struct hwio_tracked *what)
 	bool is_shared = lock_if_shared();
 	*one = *what;
 	/* The program may free the type while the request is under way. */
-	if (one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED) {
+	if (one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED && one->kind != HWIO_COLLECTIVE) {
 		hwio_step_in();
 		one->is_own_type = hwio_basic_bytes(what->type) == 0 &&
 			hwio_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
@@ -127,7 +127,7 @@ static void free_tracked(struct hwio_tracked *one)
 {
 	if (one->kind == HWIO_OFFERED) {
 		hwio_offer_free(one->offered);
-	} else if (one->kind == HWIO_OWNED) {
+	} else if (one->kind == HWIO_OWNED || one->kind == HWIO_COLLECTIVE) {
 		free(one->buffer);
 	} else if (one->is_own_type) {
 		hwio_step_in();

@@ -10,7 +10,8 @@ enum hwio_tracked_kind {
 	HWIO_OWNED,
 	HWIO_PERSISTENT_RECEIVE,
 	HWIO_PERSISTENT_SEND,
-	HWIO_OFFERED
+	HWIO_OFFERED,
+	HWIO_COLLECTIVE
 };
 
 struct hwio_transfer;
@@ -18,7 +19,7 @@ struct hwio_transfer;
 struct hwio_tracked {
 	MPI_Request request;
 	enum hwio_tracked_kind kind;
-	/* The program's; of HWIO_OWNED, the library's own, or NULL. */
+	/* The program's; of HWIO_OWNED and HWIO_COLLECTIVE, the library's own, or NULL. */
 	void *buffer;
 	MPI_Count count;
 	MPI_Datatype type;
@@ -28,7 +29,8 @@ struct hwio_tracked {
 	int source, tag;
 	/* True for a receive that has started and may get an envelope. */
 	bool is_active;
-	/* True if MPI_Request_get_status has processed the data, which has this many bytes. */
+	/* True if MPI_Request_get_status has processed the data, which has this many bytes; of HWIO_COLLECTIVE, with this
+	 * result. */
 	bool is_seen;
 	MPI_Count bytes;
 	/* True if its message, which a probe had taken, is in the program's buffer: the program gets this status and
@@ -37,6 +39,8 @@ struct hwio_tracked {
 	MPI_Status status;
 	int result;
 	struct hwio_transfer *offered;
+	/* Of HWIO_COLLECTIVE: see hwio_requests_collective. */
+	int (*finish)(void *operation, bool may_defer);
 	/* True while a call that may complete it uses it. */
 	bool is_claimed;
 	struct hwio_tracked *next;

@@ -34,9 +34,9 @@
 	X(MPI_File_set_atomicity) X(MPI_File_set_size) X(MPI_File_set_view) \
 	X(MPI_File_write) X(MPI_File_write_all) X(MPI_File_write_at) X(MPI_File_write_at_all) \
 	X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) X(MPI_Graph_neighbors_count) \
-	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Iallreduce) X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Improbe) X(MPI_Imrecv) \
+	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Iallreduce) X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Igather) X(MPI_Igatherv) X(MPI_Improbe) X(MPI_Imrecv) \
 	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Isendrecv) \
-	X(MPI_Isendrecv_replace) X(MPI_Issend) X(MPI_Mprobe) \
+	X(MPI_Iscatter) X(MPI_Iscatterv) X(MPI_Isendrecv_replace) X(MPI_Issend) X(MPI_Mprobe) \
 	X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
 	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Request_get_status_all) \
 	X(MPI_Request_get_status_any) X(MPI_Request_get_status_some) X(MPI_Rsend_init) X(MPI_Scatter) \

@@ -20,8 +20,9 @@ const NODES: usize = 4;
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
+    ("c/rows.c", "--rows 333 --row-bytes 1003 --later --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
     ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
     // Blocks that are exchanged before they are written, those of both rows together.

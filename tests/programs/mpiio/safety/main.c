@@ -35,7 +35,7 @@ static atomic_size_t *log_end;
 
 static const struct test *const tables[] = {patterns_tests, files_tests, changes_tests, uses_tests, kernel_tests,
 	given_tests, faults_tests, leaves_tests, memory_tests, scatter_tests, broadcast_tests, message_tests,
-	receive_tests, gather_tests, ends_tests};
+	receive_tests, gather_tests, later_tests, ends_tests};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 int input_flags = O_RDONLY;

@@ -41,7 +41,7 @@ struct test {
 
 extern const struct test files_tests[], changes_tests[], uses_tests[], kernel_tests[], given_tests[], faults_tests[],
 	leaves_tests[], memory_tests[], scatter_tests[], message_tests[], receive_tests[], gather_tests[], ends_tests[],
-	patterns_tests[], broadcast_tests[];
+	patterns_tests[], broadcast_tests[], later_tests[];
 
 extern int rank, size, round_now;
 extern int thread_level;

@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <string.h>
 
-/* Bits of a plan. */
-enum { LATER = 1, IN_PLACE = 2, LARGE = 4 };
+/* Bits of a plan; from COMPLETION on, how what is LATER is completed, and whether all ranks meet before that. */
+enum { LATER = 1, IN_PLACE = 2, LARGE = 4, COMPLETION = 8, COMPLETIONS = 16, MEETING = 128 };
 
 static MPI_Comm next_comm(int *number)
 {
@@ -24,12 +24,15 @@ static int own_rank(int comm)
 }
 
 /* The operation that a call began, which returned at once. */
-static void finish(const char *what, int code, MPI_Request *request)
+static void finish(const char *what, int variant, int code, MPI_Request *request)
 {
 	struct request one = {.handle = *request, .type = MPI_DATATYPE_NULL}, *only = &one;
 
-	if (event_code(what, code) == MPI_SUCCESS)
-		complete(what, 0, 1, &only);
+	if (event_code(what, code) != MPI_SUCCESS)
+		return;
+	if (variant & MEETING)
+		MPI_Barrier(program.comms[0]);
+	complete(what, variant / COMPLETION % COMPLETIONS, 1, &only);
 }
 
 static void scatter_or_gather(int is_gather)
@@ -44,14 +47,14 @@ static void scatter_or_gather(int is_gather)
 	MPI_Request request = MPI_REQUEST_NULL;
 
 	if (is_gather && (variant & LATER))
-		finish("igather",
+		finish("igather", variant,
 			MPI_Igather(from, send.count, send.type, to, receive.count, receive.type, root, comm, &request),
 			&request);
 	else if (is_gather)
 		event_code("gather",
 			MPI_Gather(from, send.count, send.type, to, receive.count, receive.type, root, comm));
 	else if (variant & LATER)
-		finish("iscatter",
+		finish("iscatter", variant,
 			MPI_Iscatter(from, send.count, send.type, to, receive.count, receive.type, root, comm,
 				&request),
 			&request);
@@ -101,28 +104,44 @@ static struct parts next_parts(void)
 }
 
 #if MPI_VERSION >= 4
+/* Valid until the operation is complete. */
+static MPI_Count large_counts[RANKS_MAX];
+static MPI_Aint large_displs[RANKS_MAX];
+
+static void widen(const struct parts *p)
+{
+	for (int rank = 0; rank < program.size; rank++) {
+		large_counts[rank] = p->counts[rank];
+		large_displs[rank] = p->displs[rank];
+	}
+}
+
 static int scatterv_large(const struct parts *p, void *to)
 {
-	MPI_Count counts[RANKS_MAX];
-	MPI_Aint displs[RANKS_MAX];
-
-	for (int rank = 0; rank < program.size; rank++) {
-		counts[rank] = p->counts[rank];
-		displs[rank] = p->displs[rank];
-	}
-	return MPI_Scatterv_c(p->at, counts, displs, p->type, to, p->each.count, p->each.type, p->root, p->comm);
+	widen(p);
+	return MPI_Scatterv_c(p->at, large_counts, large_displs, p->type, to, p->each.count, p->each.type, p->root,
+		p->comm);
 }
 
 static int gatherv_large(const struct parts *p, const void *from)
 {
-	MPI_Count counts[RANKS_MAX];
-	MPI_Aint displs[RANKS_MAX];
+	widen(p);
+	return MPI_Gatherv_c(from, p->each.count, p->each.type, p->at, large_counts, large_displs, p->type, p->root,
+		p->comm);
+}
 
-	for (int rank = 0; rank < program.size; rank++) {
-		counts[rank] = p->counts[rank];
-		displs[rank] = p->displs[rank];
-	}
-	return MPI_Gatherv_c(from, p->each.count, p->each.type, p->at, counts, displs, p->type, p->root, p->comm);
+static int iscatterv_large(const struct parts *p, void *to, MPI_Request *request)
+{
+	widen(p);
+	return MPI_Iscatterv_c(p->at, large_counts, large_displs, p->type, to, p->each.count, p->each.type, p->root,
+		p->comm, request);
+}
+
+static int igatherv_large(const struct parts *p, const void *from, MPI_Request *request)
+{
+	widen(p);
+	return MPI_Igatherv_c(from, p->each.count, p->each.type, p->at, large_counts, large_displs, p->type, p->root,
+		p->comm, request);
 }
 #else
 static int scatterv_large(const struct parts *p, void *to)
@@ -134,6 +153,18 @@ static int gatherv_large(const struct parts *p, const void *from)
 {
 	return MPI_Gatherv(from, p->each.count, p->each.type, p->at, p->counts, p->displs, p->type, p->root, p->comm);
 }
+
+static int iscatterv_large(const struct parts *p, void *to, MPI_Request *request)
+{
+	return MPI_Iscatterv(p->at, p->counts, p->displs, p->type, to, p->each.count, p->each.type, p->root, p->comm,
+		request);
+}
+
+static int igatherv_large(const struct parts *p, const void *from, MPI_Request *request)
+{
+	return MPI_Igatherv(from, p->each.count, p->each.type, p->at, p->counts, p->displs, p->type, p->root, p->comm,
+		request);
+}
 #endif
 
 /* COMM ROOT VARIANT TYPE BUFFER AT, counts, displacements, each TYPE UNIT BUFFER AT */
@@ -143,10 +174,12 @@ void do_scatterv(void)
 	void *to = p.is_root && (p.variant & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (p.variant & LARGE)
+	if ((p.variant & LARGE) && (p.variant & LATER))
+		finish("iscatterv", p.variant, iscatterv_large(&p, to, &request), &request);
+	else if (p.variant & LARGE)
 		event_code("scatterv", scatterv_large(&p, to));
 	else if (p.variant & LATER)
-		finish("iscatterv",
+		finish("iscatterv", p.variant,
 			MPI_Iscatterv(p.at, p.counts, p.displs, p.type, to, p.each.count, p.each.type, p.root, p.comm,
 				&request),
 			&request);
@@ -162,10 +195,12 @@ void do_gatherv(void)
 	const void *from = p.is_root && (p.variant & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (p.variant & LARGE)
+	if ((p.variant & LARGE) && (p.variant & LATER))
+		finish("igatherv", p.variant, igatherv_large(&p, from, &request), &request);
+	else if (p.variant & LARGE)
 		event_code("gatherv", gatherv_large(&p, from));
 	else if (p.variant & LATER)
-		finish("igatherv",
+		finish("igatherv", p.variant,
 			MPI_Igatherv(from, p.each.count, p.each.type, p.at, p.counts, p.displs, p.type, p.root, p.comm,
 				&request),
 			&request);
@@ -184,7 +219,7 @@ void do_bcast(void)
 	MPI_Request request = MPI_REQUEST_NULL;
 
 	if (variant & LATER)
-		finish("ibcast", MPI_Ibcast(own.at, own.count, own.type, root, comm, &request), &request);
+		finish("ibcast", variant, MPI_Ibcast(own.at, own.count, own.type, root, comm, &request), &request);
 	else
 		event_code("bcast", MPI_Bcast(own.at, own.count, own.type, root, comm));
 }

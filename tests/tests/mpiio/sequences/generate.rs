@@ -10,7 +10,7 @@ const PAGE_BYTES: i64 = 4096;
 /// Variants of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
 const FILE_VARIANTS: i64 = 6;
 pub(super) const BEGINS: i64 = 5;
-const COMPLETIONS: i64 = 11;
+pub(super) const COMPLETIONS: i64 = 11;
 pub(super) const SENDS: i64 = 4;
 pub(super) const RECEIVES: i64 = 9;
 /// Inspections: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.

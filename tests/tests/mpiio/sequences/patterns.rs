@@ -1,10 +1,17 @@
 //! The patterns that are transformed, and their relatives: one rank reads a matrix and sends each a part, or receives
 //! the parts of all and writes it.
 
-use super::generate::{BEGINS, Maker, RECEIVES, SENDS};
+use super::generate::{BEGINS, COMPLETIONS, Maker, RECEIVES, SENDS};
 use super::program::{Collective, FileOp, Kind, Location, MemoryOp, OnFile, OnMemory, Parts, Typed};
 use super::random::Random;
+use super::touches::IN_PLACE;
 use super::types::{BASE_BYTES, Type, lay};
+
+/// Bits of a collective operation's variant in the plan.
+const LATER: i64 = 1;
+const LARGE: i64 = 4;
+const COMPLETION: i64 = 8;
+const MEETING: i64 = 128;
 
 /// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a displacement.
 struct Division {
@@ -102,6 +109,16 @@ impl Maker {
         let whole = of.resized(0, (high + 7) / 8 * 8);
         let bytes = whole.extent() * ranks;
         Division { whole, counts: (0..ranks).map(|_| 1).collect(), displs: (0..ranks).collect(), bytes }
+    }
+
+    /// Which call it is, and how one that returns at once is completed.
+    fn collective_variant(&mut self) -> i64 {
+        let variant = self.random.pick(&[0, 0, 0, LATER, LATER, IN_PLACE, LATER | IN_PLACE, LARGE, LATER | LARGE]);
+        if variant & LATER == 0 {
+            return variant;
+        }
+        let meeting = if self.random.one_in(4) { MEETING } else { 0 };
+        variant | meeting | (COMPLETION * self.random.below(COMPLETIONS))
     }
 
     /// One of the patterns, some times at the same call site.
@@ -225,14 +242,14 @@ impl Maker {
         let is_alike = division.counts.iter().all(|count| *count == division.counts[0])
             && division.displs.windows(2).all(|two| two[1] - two[0] == division.counts[0])
             && division.displs[0] == 0;
-        let variant = self.random.pick(&[0, 0, 0, 1, 2, 4]);
+        let variant = self.collective_variant();
         match self.random.below(6) {
             0..3 if is_alike && self.random.one_in(2) => {
                 let count = division.counts[0];
                 let whole = Typed { of: division.whole.clone(), count, location };
                 let each = Typed { count: each.count * count, ..each };
                 let (send, receive) = if is_gather { (each, whole) } else { (whole, each) };
-                let all = Collective { comm, root, variant: variant & 3, send, receive };
+                let all = Collective { comm, root, variant: variant & !LARGE, send, receive };
                 self.add(if is_gather { Kind::Gather(all) } else { Kind::Scatter(all) });
             }
             0..3 => {

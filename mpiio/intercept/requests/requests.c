@@ -495,6 +495,14 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status(request, flag, status);
+	/* The program may call nothing else while it waits for a rank that waits for an offer of this one. */
+	struct hwio_tracked *one = claim(request);
+	bool are_over = are_offers_over(&one, &request, 1);
+	hwio_tracked_release(one);
+	hwio_outstanding_poll();
+	*flag = 0;
+	if (!are_over)
+		return MPI_SUCCESS;
 	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status(request, flag, actual));
 	return result == MPI_SUCCESS && *flag ? process_query(request, actual) : result;
 }
@@ -511,12 +519,21 @@ int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int
 	return result;
 }
 
+/* Ends the offers among several requests before a query of which are complete. */
+static void end_offers(struct several *several, const MPI_Request requests[], int count)
+{
+	hwio_outstanding_poll();
+	if (!are_offers_over(several->ours, requests, count))
+		hwio_offer_release();
+}
+
 int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[],
 	MPI_Status statuses[])
 {
 	struct several several;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
+	end_offers(&several, requests, count);
 	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_some(count, requests, done, indices,
 		several.statuses));
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
@@ -527,9 +544,12 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 
 int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
+	struct several several;
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
-	if (has_nothing_pending())
+	if (has_nothing_pending() || !claim_several(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
+	end_offers(&several, requests, count);
+	release_several(&several, count);
 	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual));
 	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? process_query(requests[*index], actual)
 									 : result;

@@ -32,9 +32,10 @@ const IN_ONE: u64 = 50;
 /// The block that is always run: with three ranks, and interleaved parts of a matrix whose rows are longer than a page.
 const FIXED: u64 = IN_ONE;
 /// Plans that differed or hung once, whatever programs are made today.
-const REGRESSIONS: [&str; 4] = [
+const REGRESSIONS: [&str; 5] = [
     include_str!("regressions/asked_while_it_writes.plan"),
     include_str!("regressions/interleaved_blocks.plan"),
+    include_str!("regressions/queried_requests.plan"),
     include_str!("regressions/refused_calls.plan"),
     include_str!("regressions/short_persistent.plan"),
 ];

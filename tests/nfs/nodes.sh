@@ -80,8 +80,13 @@ exec nsenter -t "$pid" -n -m -u /bin/sh -c "$*"
 AGENT
 chmod +x $state/agent
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-hosts=$(seq -s , -f node%g "$nodes")
-slots=$(echo "$hosts" | sed 's/,/:1,/g'):1
+# The first N nodes take part in the jobs that follow.
+use_nodes() {
+	nodes=$1
+	hosts=$(seq -s , -f node%g "$nodes")
+	slots=$(echo "$hosts" | sed 's/,/:1,/g'):1
+}
+use_nodes "$nodes"
 # start MPI COMMAND...: a rank on each node.
 start() {
 	mpi=$1

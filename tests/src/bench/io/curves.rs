@@ -45,9 +45,10 @@ impl Bench<'_> {
         let cluster = Cluster::up(most + 1, &options).map_err(|error| error.to_string())?;
         let site = Site::new(&cluster, self.directory)?;
         limit_server(&cluster, SERVER)?;
-        let first = next_round(&fs::read_to_string(directory.join("runs.csv")).unwrap_or_default());
-        for round in first..first + self.options.rounds {
+        let csv = fs::read_to_string(directory.join("runs.csv")).unwrap_or_default();
+        for round in 0..self.options.rounds {
             for mpi in &self.mpis {
+                let round = next_round(&csv, mpi.name) + round;
                 let dimensions = |program: &Program| self.options.dimensions.contains(&program.dimensions());
                 for program in Program::DIMENSIONS.into_iter().filter(dimensions) {
                     for (nodes, mb) in cases(self.options.bytes_max, &self.options.nodes) {
@@ -109,9 +110,10 @@ fn cases(bytes_max: u64, only: &[usize]) -> Vec<(usize, u64)> {
     by_nodes.chain(by_size).filter(|&(nodes, mb)| mb << 20 <= bytes_max && is_wanted(nodes)).collect()
 }
 
-/// Returns the number of the first round that the data doesn't have.
-fn next_round(csv: &str) -> usize {
-    let rounds = csv.lines().skip(1).filter_map(|line| line.split(',').nth(5)?.parse::<usize>().ok());
+/// Returns the number of the first round with this MPI that the data doesn't have.
+fn next_round(csv: &str, mpi: &str) -> usize {
+    let fields = csv.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let rounds = fields.filter(|line| line.get(1) == Some(&mpi)).filter_map(|line| line.get(5)?.parse::<usize>().ok());
     rounds.max().map_or(0, |last| last + 1)
 }
 
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn rounds_are_added() {
-        assert_eq!(next_round(""), 0);
-        assert_eq!(next_round(&format!("{IO}\nGlusterFS,openmpi4,1,4,4,2,plain,1,1\n")), 3);
+        let csv = format!("{IO}\nGlusterFS,openmpi4,1,4,4,2,plain,1,1\n");
+        assert_eq!((next_round("", "openmpi4"), next_round(&csv, "openmpi4"), next_round(&csv, "mpich5")), (0, 3, 0));
     }
 }

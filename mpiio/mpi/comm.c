@@ -9,6 +9,7 @@
 
 MPI_Comm hwio_control;
 int hwio_rank, hwio_ranks;
+bool hwio_parts_are_messages;
 unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
 static int key = MPI_KEYVAL_INVALID;

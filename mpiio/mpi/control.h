@@ -12,6 +12,9 @@
 /* A duplicate of MPI_COMM_WORLD that the program never sees. */
 extern MPI_Comm hwio_control;
 extern int hwio_rank, hwio_ranks;
+/* Whether MPI sends each part of an MPI_Iscatterv or MPI_Igatherv as a message of its own, which may be shorter than its
+ * receiver names. The same on all ranks. */
+extern bool hwio_parts_are_messages;
 /* Begins each message that replaces the program's: the job's secret cookie. */
 extern unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 

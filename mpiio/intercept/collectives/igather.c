@@ -130,7 +130,7 @@ static int gather(struct hwio_rooted *g, MPI_Request *request)
 /* Returns true if offers may be in place of the parts, as far as this rank knows. */
 static bool may_have_offers(const struct hwio_rooted *g)
 {
-	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) ||
+	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || !hwio_parts_are_messages ||
 		hwio_model_gather_gain(SIZE_MAX / 2, g->known->size) <= 0)
 		return false;
 	return g->has_counts ? hwio_rooted_is_root(g) || hwio_rooted_part_bytes(g) >= PART_BYTES_MIN

@@ -252,7 +252,7 @@ static int scatter(struct hwio_rooted *s, MPI_Request *request)
 /* Returns true if a hint may be in place of a part, as far as this rank knows. */
 static bool may_have_hints(const struct hwio_rooted *s)
 {
-	if (hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY)
+	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || !hwio_parts_are_messages)
 		return false;
 	if (!s->has_counts)
 		return hwio_rooted_goes_by_counts(s);

@@ -87,27 +87,35 @@ static bool has_other_fault_handler(void)
 	return hwio_real.MPI_Init == NULL || getenv("ASAN_OPTIONS") != NULL;
 }
 
-static int note_gpu(struct dl_phdr_info *info, size_t bytes, void *found)
+/* Names of libraries, and the one of them that is loaded, or NULL. */
+struct sought {
+	const char *const *names;
+	const char *found;
+};
+
+static int note_library(struct dl_phdr_info *info, size_t bytes, void *data)
 {
-	/* Not libze_loader.so: MPIs are linked with it, and without a GPU it loads no driver. */
-	static const char *const drivers[] = {"libcuda.so", "libamdhip64.so", "libze_intel_gpu"};
+	struct sought *sought = data;
 	const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
 	(void)bytes;
-	for (size_t i = 0; i < sizeof(drivers) / sizeof(*drivers); i++) {
-		if (strncmp(name, drivers[i], strlen(drivers[i])) == 0)
-			*(const char **)found = drivers[i];
-	}
-	return *(const char **)found != NULL;
+	for (const char *const *one = sought->names; *one && !sought->found; one++)
+		if (strncmp(name, *one, strlen(*one)) == 0)
+			sought->found = *one;
+	return sought->found != NULL;
 }
 
-/* Returns the name of the GPU driver in this process, or NULL. An MPI that sends from GPU memory has loaded it by now,
- * and such memory can't be read by the processor. */
-static const char *gpu_driver(void)
+static const char *loaded(const char *const names[])
 {
-	const char *found = NULL;
-	dl_iterate_phdr(note_gpu, &found);
-	return found;
+	struct sought sought = {names, NULL};
+	dl_iterate_phdr(note_library, &sought);
+	return sought.found;
 }
+
+/* An MPI that sends from GPU memory has loaded the driver by the end of MPI_Init, and such memory can't be read by the
+ * processor. Not libze_loader.so: MPIs are linked with it, and without a GPU it loads no driver. */
+static const char *const gpu_drivers[] = {"libcuda.so", "libamdhip64.so", "libze_intel_gpu", NULL};
+/* Libraries that may carry out MPI's collective operations otherwise than by a message for each part. */
+static const char *const collective_libraries[] = {"libhcoll.so", "libucc.so", NULL};
 
 /* Version of the messages between ranks. Offers and gathers contain pages, so all ranks' pages have one size. */
 #define VERSION 6
@@ -117,8 +125,10 @@ _Static_assert(VERSION < 4096, "no page size has these bits");
 static bool agree_on_mode(enum hwio_mode mode)
 {
 	int32_t format = (int32_t)hwio_page_bytes | VERSION;
-	int32_t mine[4] = {format, -format, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
-	hwio_together_reduce(mine, least, 4, MPI_INT32_T, MPI_MIN);
+	int32_t mine[] = {format, -format, (int32_t)mode, -(int32_t)mode, !loaded(collective_libraries)};
+	int32_t least[sizeof(mine) / sizeof(*mine)] = {0};
+	hwio_together_reduce(mine, least, sizeof(mine) / sizeof(*mine), MPI_INT32_T, MPI_MIN);
+	hwio_parts_are_messages = least[4];
 	if (least[0] != -least[1] && hwio_rank == 0)
 		hwio_report_reason("%s differ between the nodes: the job's I/O is left as it is",
 			"page sizes, or versions of this library,");
@@ -141,7 +151,7 @@ static bool agree_and_start(enum hwio_mode mode)
 		hwio_bytes_min = (size_t)atol(least);
 	/* If this rank can't take part, none does. */
 	hwio_file_start();
-	const char *driver = gpu_driver();
+	const char *driver = loaded(gpu_drivers);
 	if (driver && hwio_rank == 0)
 		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is",
 			driver);

@@ -299,6 +299,20 @@ fn nonblocking(mpi: &Mpi) {
     }
 }
 
+/// With a library that may carry them out otherwise than by messages, they are left alone.
+fn beside_a_library(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let scratch = headwater_tests::scratch("mpiio-collectives");
+    let other = scratch.path().join("libucc.so.1");
+    let made = Command::new("cc").args(["-shared", "-x", "c", "/dev/null", "-o"]).arg(&other).status().unwrap();
+    assert!(made.success());
+    let front = library.directory().join("libheadwater-mpiio.so");
+    let library = library.with("LD_PRELOAD", &format!("{} {}", other.display(), front.display()));
+    let contexts = contexts_of(mpi, &library, "c/nonblocking.c");
+    let is_left = |pattern| contexts.iter().all(|context| context.pattern != pattern || context.transformed == 0);
+    assert!(is_left("read+scatter") && is_left("gather+write"), "{contexts:?}");
+}
+
 /// The same by Python's mpi4py.
 fn by_python(name: &'static str, packages: &[&str], there: &str) {
     let environment = match environment(there, packages) {
@@ -452,6 +466,12 @@ fn with_large_counts() {
     for name in Mpi::NAMES {
         crate::with_mpi(name, large_counts);
     }
+}
+
+#[test]
+fn beside_other_collectives() {
+    crate::with_first(crate::OPEN_MPI, beside_a_library);
+    crate::with_first(crate::MPICH, beside_a_library);
 }
 
 #[test]

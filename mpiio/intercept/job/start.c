@@ -118,17 +118,16 @@ static const char *const gpu_drivers[] = {"libcuda.so", "libamdhip64.so", "libze
 static const char *const collective_libraries[] = {"libhcoll.so", "libucc.so", NULL};
 
 /* Version of the messages between ranks. Offers and gathers contain pages, so all ranks' pages have one size. */
-#define VERSION 6
+#define VERSION 7
 _Static_assert(VERSION < 4096, "no page size has these bits");
 
 /* Returns true if all ranks have this version, the same page size and the same mode. */
 static bool agree_on_mode(enum hwio_mode mode)
 {
 	int32_t format = (int32_t)hwio_page_bytes | VERSION;
-	int32_t mine[] = {format, -format, (int32_t)mode, -(int32_t)mode, !loaded(collective_libraries)};
-	int32_t least[sizeof(mine) / sizeof(*mine)] = {0};
-	hwio_together_reduce(mine, least, sizeof(mine) / sizeof(*mine), MPI_INT32_T, MPI_MIN);
-	hwio_parts_are_messages = least[4];
+	/* The same number of values in all versions. */
+	int32_t mine[4] = {format, -format, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
+	hwio_together_reduce(mine, least, 4, MPI_INT32_T, MPI_MIN);
 	if (least[0] != -least[1] && hwio_rank == 0)
 		hwio_report_reason("%s differ between the nodes: the job's I/O is left as it is",
 			"page sizes, or versions of this library,");
@@ -165,11 +164,14 @@ static bool agree_and_start(enum hwio_mode mode)
 	struct {
 		unsigned char cookie[HWIO_COOKIE_BYTES];
 		uint64_t bytes_min;
-	} common = {.bytes_min = hwio_bytes_min};
+		/* MPI uses such a library on all ranks or on none. */
+		uint64_t parts_are_messages;
+	} common = {.bytes_min = hwio_bytes_min, .parts_are_messages = !loaded(collective_libraries)};
 	memcpy(common.cookie, hwio_cookie, sizeof(common.cookie));
 	hwio_together_broadcast(&common, sizeof(common));
 	memcpy(hwio_cookie, common.cookie, sizeof(common.cookie));
 	hwio_bytes_min = common.bytes_min;
+	hwio_parts_are_messages = common.parts_are_messages != 0;
 	hwio_copies_start();
 	hwio_comm_start();
 	hwio_mounts_start();

@@ -346,13 +346,13 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run
 	return is_good;
 }
 
-/* Requests the runs behind one that is about to be read, so that their requests overlap. `next`: the first that hasn't
+/* Requests small runs from one on that is about to be read, so that their requests overlap. `next`: the first that hasn't
  * been requested. */
 static void request_ahead(int descriptor, const struct hwio_runs *runs, uint64_t index, uint64_t *next)
 {
 	for (*next = *next > index ? *next : index; *next < hwio_runs_count(runs); ++*next) {
 		struct hwio_run run = hwio_runs_at(runs, *next);
-		if (!is_worth_sieving(&run) || (*next - index) * span_of(&run) > SIEVE_BYTES)
+		if (!is_worth_sieving(&run) || (*next - index + 1) * span_of(&run) > SIEVE_BYTES)
 			return;
 		posix_fadvise(descriptor, (off_t)run.offset, (off_t)span_of(&run), POSIX_FADV_WILLNEED);
 	}

@@ -264,6 +264,14 @@ void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pa
 	hwio_context_used(context);
 }
 
+void hwio_context_sent(struct hwio_context *context, double seconds)
+{
+	if (!context)
+		return;
+	context->seconds_by_file += seconds;
+	context->seconds_saved = context->seconds_saved > seconds ? context->seconds_saved - seconds : 0;
+}
+
 void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)
 {
 	if (!context)

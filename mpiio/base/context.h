@@ -68,6 +68,8 @@ void hwio_context_used(struct hwio_context *context);
 /* Records one transformed operation, for the report. */
 void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
 	double seconds_saved);
+/* Records that data of a transformed operation was sent as a message all the same, and the time of that. */
+void hwio_context_sent(struct hwio_context *context, double seconds);
 /* Records a pattern that was found but not transformed. */
 void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
 void hwio_context_switch_off(struct hwio_context *context, const char *why);

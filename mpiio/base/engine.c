@@ -1,6 +1,8 @@
 /* The engine's lock, output and clock. */
 #include "base/engine.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,6 +111,20 @@ void hwio_refuse_copy(void)
 		 "awaited by the process that it is a copy of; run the job with HEADWATER_IO=off");
 	/* MPI handles the signal of abort(), and would use its connections there. */
 	hwio_libc.syscall(SYS_kill, hwio_libc.syscall(SYS_getpid), SIGKILL);
+}
+
+bool hwio_status_untimed(int descriptor, const char *path, struct stat *status)
+{
+	struct statx now;
+	unsigned int wanted = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE;
+	if (statx(descriptor, path ? path : "", path ? 0 : AT_EMPTY_PATH, wanted, &now) != 0)
+		return errno == ENOSYS &&
+			(path ? fstatat(descriptor, path, status, 0) : fstat(descriptor, status)) == 0;
+	*status = (struct stat){.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor),
+		.st_ino = now.stx_ino,
+		.st_mode = now.stx_mode,
+		.st_size = (off_t)now.stx_size};
+	return true;
 }
 
 void hwio_note_busy(enum hwio_part part, bool (*is_any)(void))

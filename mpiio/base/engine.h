@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/depth.h"
@@ -57,6 +58,10 @@ static inline bool hwio_examines(size_t bytes)
 {
 	return bytes >= hwio_bytes_min && hwio_mode != HWIO_OFF && hwio_depth == 0;
 }
+
+/* As fstat and, with a path, fstatat, but without the file's times. Before it tells these, a client of NFS sends all that
+ * it has cached of the file to the server. */
+bool hwio_status_untimed(int descriptor, const char *path, struct stat *status);
 
 static inline uintptr_t hwio_page_up(uintptr_t address)
 {

@@ -93,7 +93,7 @@ static enum hwio_left find_reason(struct ring *ring, uintptr_t low, size_t bytes
 static bool is_regular(int descriptor)
 {
 	struct stat status;
-	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+	return hwio_status_untimed(descriptor, NULL, &status) && S_ISREG(status.st_mode);
 }
 
 static void note_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why, bool is_sampled)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/engine.h"
 #include "real.h"
 
 #define STREAMS 8
@@ -42,7 +43,7 @@ void hwio_parsed_opened(FILE *stream)
 {
 	struct stat status;
 	int descriptor = fileno(stream);
-	if (descriptor < 0 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+	if (descriptor < 0 || !hwio_status_untimed(descriptor, NULL, &status) || !S_ISREG(status.st_mode))
 		return;
 	if (__atomic_load_n(&watched, __ATOMIC_RELAXED) == 0)
 		kernel_counted = kernel_bytes();
@@ -65,8 +66,8 @@ void hwio_parsed_opened(FILE *stream)
 static uint64_t advance(size_t i)
 {
 	struct stat status;
-	bool is_same = fstat(streams[i].descriptor, &status) == 0 && status.st_dev == streams[i].device &&
-		status.st_ino == streams[i].inode;
+	bool is_same = hwio_status_untimed(streams[i].descriptor, NULL, &status) &&
+		status.st_dev == streams[i].device && status.st_ino == streams[i].inode;
 	off_t position = is_same ? lseek(streams[i].descriptor, 0, SEEK_CUR) : -1;
 	int64_t before = streams[i].counted;
 	if (position > before)

@@ -142,7 +142,7 @@ static void raise_bus_error(const struct hwio_file *file)
 	raise(SIGBUS);
 }
 
-static void warn_if_changed(const struct hwio_file *file)
+static void warn_if_changed(struct hwio_file *file)
 {
 	static bool has_warned;
 	if (has_warned || hwio_file_is_unchanged(file))
@@ -152,7 +152,7 @@ static void warn_if_changed(const struct hwio_file *file)
 		file->path[0] ? file->path : "a file without a name");
 }
 
-void hwio_deferred_check(const struct hwio_file *file, bool is_read)
+void hwio_deferred_check(struct hwio_file *file, bool is_read)
 {
 	warn_if_changed(file);
 	if (!is_read)

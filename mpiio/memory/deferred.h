@@ -35,7 +35,7 @@ void hwio_deferred_await_writes(void);
 bool hwio_deferred_touch(uintptr_t address);
 /* Called after a read that had been deferred was carried out without a record: reports that the file has changed. A
  * failed read is SIGBUS. */
-void hwio_deferred_check(const struct hwio_file *file, bool is_read);
+void hwio_deferred_check(struct hwio_file *file, bool is_read);
 /* Completes deferred reads of this part of the file, which is about to change. */
 void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high);
 /* The same by system calls alone: other ranks' writes are not waited for. */

@@ -9,25 +9,28 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
+
 #include "memory/lease.h"
 #include "real.h"
 
 /* File systems whose content other nodes see too, by the magic number of statfs(2). */
 static const uint32_t shared_file_systems[] = {
-	0x6969,     /* NFS */
-	0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
-	0x0bd00bd0, /* Lustre */
-	0x47504653, /* GPFS */
-	0x19830326, /* BeeGFS */
-	0x00c36400, /* Ceph */
-	0x7461636f, /* OCFS2 */
-	0x01161970, /* GFS2 */
-	0xaad7aaea, /* PanFS */
-	0x20030528, /* OrangeFS */
-	0x01021997, /* 9P */
+	NFS_SUPER_MAGIC, 0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
+	0x0bd00bd0,                  /* Lustre */
+	0x47504653,                  /* GPFS */
+	0x19830326,                  /* BeeGFS */
+	0x00c36400,                  /* Ceph */
+	0x7461636f,                  /* OCFS2 */
+	0x01161970,                  /* GFS2 */
+	0xaad7aaea,                  /* PanFS */
+	0x20030528,                  /* OrangeFS */
+	0x01021997,                  /* 9P */
 };
 
 #define FILES_MAX 512
+/* The kernel caches up to so many pages as a unit, a folio, and drops it as a whole or not at all. */
+#define LARGE_FOLIO_PAGES 512
 /* Pages that are examined to find out whether a part of a file is in memory. */
 #define CACHED_SAMPLES 8
 
@@ -75,6 +78,11 @@ static bool is_shared(uint64_t file_system)
 		if ((uint32_t)file_system == shared_file_systems[i])
 			return true;
 	return false;
+}
+
+bool hwio_identity_is_shared(const struct hwio_identity *identity)
+{
+	return is_shared(identity->file_system);
 }
 
 bool hwio_file_system_is_shared(int descriptor)
@@ -140,7 +148,7 @@ static void find_path(struct hwio_file *file, int descriptor)
 	struct stat status;
 	bool is_named = length > 0 && (size_t)length < sizeof(file->path) && file->path[0] == '/';
 	file->path[is_named ? length : 0] = 0;
-	if (is_named && (stat(file->path, &status) != 0 || status.st_ino != file->identity.inode))
+	if (is_named && (!hwio_status_untimed(AT_FDCWD, file->path, &status) || status.st_ino != file->identity.inode))
 		file->path[0] = 0;
 }
 
@@ -150,7 +158,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 	copy_status(&identity, status);
 	for (struct hwio_file *file = known; file; file = file->next) {
 		identity.file_system = file->identity.file_system;
-		if (memcmp(&file->identity, &identity, sizeof(identity)) == 0) {
+		if (!file->has_changed_here && memcmp(&file->identity, &identity, sizeof(identity)) == 0) {
 			file->references++;
 			return file;
 		}
@@ -268,13 +276,17 @@ void hwio_file_release(struct hwio_file *file)
 	hwio_leave();
 }
 
-bool hwio_file_is_unchanged(const struct hwio_file *file)
+bool hwio_file_is_unchanged(struct hwio_file *file)
 {
 	struct stat status;
 	struct hwio_identity now = {0};
 	if (fstat(file->descriptor, &status) != 0)
 		return false;
 	copy_status(&now, &status);
+	if (file->has_changed_here) {
+		copy_status(&file->identity, &status);
+		file->has_changed_here = false;
+	}
 	return now.bytes == file->identity.bytes && now.modified_ns == file->identity.modified_ns;
 }
 
@@ -337,12 +349,20 @@ void hwio_file_stop_closing(void)
 	never_closes = true;
 }
 
-void hwio_file_refresh(const struct stat *status)
+void hwio_file_refresh(int descriptor)
 {
+	struct stat status;
 	hwio_enter();
-	for (struct hwio_file *file = known; file; file = file->next)
-		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
-			copy_status(&file->identity, status);
+	bool is_found = known && hwio_status_untimed(descriptor, NULL, &status) && S_ISREG(status.st_mode);
+	for (struct hwio_file *file = known; file && is_found; file = file->next) {
+		if (file->identity.device != status.st_dev || file->identity.inode != status.st_ino)
+			continue;
+		struct stat timed;
+		if (file->identity.file_system == NFS_SUPER_MAGIC)
+			file->has_changed_here = true;
+		else if (fstat(descriptor, &timed) == 0)
+			copy_status(&file->identity, &timed);
+	}
 	hwio_leave();
 }
 
@@ -365,6 +385,15 @@ void hwio_file_forget(int descriptor)
 {
 	/* The whole file: of a range, the kernel would retain the pages at its ends. */
 	posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+int hwio_file_send(int descriptor, uint64_t low, uint64_t high)
+{
+	off_t unit = (off_t)(LARGE_FOLIO_PAGES * hwio_page_bytes), from = (off_t)low / unit * unit;
+	int flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+	int error = sync_file_range(descriptor, (off_t)low, (off_t)(high - low), flags) == 0 ? 0 : errno;
+	posix_fadvise(descriptor, from, ((off_t)high + unit - 1) / unit * unit - from, POSIX_FADV_DONTNEED);
+	return error;
 }
 
 void hwio_file_forget_path(const struct stat *status)

@@ -27,6 +27,8 @@ struct hwio_file {
 	/* Empty if the file has no name. */
 	char path[HWIO_PATH_BYTES_MAX];
 	bool is_leased;
+	/* The program has changed the file since `identity` was found out. */
+	bool has_changed_here;
 	struct hwio_file *next;
 };
 
@@ -43,7 +45,7 @@ bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes);
 void hwio_file_retain(struct hwio_file *file);
 void hwio_file_release(struct hwio_file *file);
 /* Returns true if size and time are those of the read. */
-bool hwio_file_is_unchanged(const struct hwio_file *file);
+bool hwio_file_is_unchanged(struct hwio_file *file);
 /* Requests a lease: the kernel notifies before a process on this node opens the file for writing. Without it, a
  * change is seen too late. False: a process writes to it already. */
 bool hwio_file_lease(struct hwio_file *file);
@@ -52,12 +54,15 @@ struct hwio_file *hwio_file_known(uint64_t device, uint64_t inode);
 void hwio_file_unlease(struct hwio_file *file);
 /* Returns a file that another process waits to change, or NULL. Called with the lock held. */
 struct hwio_file *hwio_file_with_broken_lease(void);
-/* Records the file's new state after a change by the program. */
-void hwio_file_refresh(const struct stat *status);
+/* Records the file's new state after a change by the program; of a file on NFS, when it is needed. */
+void hwio_file_refresh(int descriptor);
 /* Returns true if this node has a part of the file in memory, as far as a few of its pages show. */
 bool hwio_file_is_cached(const struct hwio_file *file, off_t offset, size_t bytes);
 /* Drops the pages that this node has cached: other nodes have written to the file. */
 void hwio_file_forget(int descriptor);
+/* Sends what this node has cached of a part of the file to the server, and drops it. Other parts are not sent: all
+ * requests to the server would wait for that. Returns 0 or an error number. */
+int hwio_file_send(int descriptor, uint64_t low, uint64_t high);
 /* Forgets the file's path, which the program is about to remove or replace. */
 void hwio_file_forget_path(const struct stat *status);
 /* Moves an engine's descriptor to another number. */
@@ -65,7 +70,8 @@ void hwio_file_move(int descriptor);
 /* Bans a file that is changed without calls, as through a mapping: its reads are never deferred. */
 void hwio_file_ban(const struct stat *status);
 bool hwio_file_is_banned(const struct stat *status);
-/* Returns true if other nodes may see the file, too. */
+/* Return true if other nodes may see the file, too. */
+bool hwio_identity_is_shared(const struct hwio_identity *identity);
 bool hwio_file_system_is_shared(int descriptor);
 /* Returns true if the descriptor is the engine's own. */
 bool hwio_file_owns(int descriptor);

@@ -183,7 +183,7 @@ int hwio_mounts_publish(int descriptor)
 	struct statx fresh;
 	if (is_one_node)
 		return 0;
-	if (fstat(descriptor, &status) != 0)
+	if (!hwio_status_untimed(descriptor, NULL, &status))
 		return errno;
 	const struct mount *mount = find_mount(status.st_dev);
 	if (!mount || mount->seen == SEEN_AT_ONCE)
@@ -208,7 +208,7 @@ void hwio_mounts_forget(int descriptor)
 	struct stat status;
 	struct statx fresh;
 	hwio_file_forget(descriptor);
-	if (fstat(descriptor, &status) == 0 && find_mount(status.st_dev) &&
+	if (hwio_status_untimed(descriptor, NULL, &status) && find_mount(status.st_dev) &&
 		find_mount(status.st_dev)->seen == SEEN_BY_SYNC)
 		statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh);
 }

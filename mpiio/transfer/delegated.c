@@ -138,6 +138,7 @@ static bool collect_reply(struct hwio_transfer *one)
 		if (!copy.buffer)
 			abort();
 		hwio_stream_receive(&copy, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+		hwio_context_sent(one->writing, hwio_model_saved(bytes, 1, 0));
 		errno = 0;
 		is_good = hwio_runs_write(one->descriptor, &one->runs, &copy, one->skip);
 		int error = errno ? errno : EIO;
@@ -184,9 +185,7 @@ int hwio_incoming_wait(void)
 			error = errno;
 			note_failure(one->device, one->inode, error);
 		}
-		struct stat status;
-		if (fstat(one->descriptor, &status) == 0)
-			hwio_file_refresh(&status);
+		hwio_file_refresh(one->descriptor);
 		hwio_libc.close(one->descriptor);
 		if (is_detached)
 			hwio_incoming_free(one);
@@ -224,7 +223,8 @@ static bool is_named(struct writing *w)
 	if (length <= 0 || (size_t)length >= sizeof(w->path) - 1)
 		return false;
 	w->path[length] = 0;
-	return stat(w->path, &status) == 0 && status.st_ino == w->status.st_ino && status.st_dev == w->status.st_dev;
+	return hwio_status_untimed(AT_FDCWD, w->path, &status) && status.st_ino == w->status.st_ino &&
+		status.st_dev == w->status.st_dev;
 }
 
 static bool is_fit(struct writing *w)
@@ -233,9 +233,9 @@ static bool is_fit(struct writing *w)
 	struct rlimit limit;
 	uint64_t end = (uint64_t)w->target.offset + (w->target.high - w->target.low);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_DIRECT | O_SYNC | O_DSYNC)) ||
-		w->target.high - w->target.low > HWIO_CALL_BYTES_MAX || fstat(w->target.descriptor, &w->status) != 0 ||
-		!S_ISREG(w->status.st_mode) || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-		(limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
+		w->target.high - w->target.low > HWIO_CALL_BYTES_MAX ||
+		!hwio_status_untimed(w->target.descriptor, NULL, &w->status) || !S_ISREG(w->status.st_mode) ||
+		getrlimit(RLIMIT_FSIZE, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
 		!hwio_identity_of(w->target.descriptor, &w->status, &w->identity))
 		return false;
 	w->target.bytes_before = w->status.st_size;
@@ -248,11 +248,11 @@ static bool is_fit(struct writing *w)
 static bool is_readable_here(int descriptor)
 {
 	struct stat wanted, status;
-	DIR *all = fstat(descriptor, &wanted) == 0 ? opendir("/proc/self/fd") : NULL;
+	DIR *all = hwio_status_untimed(descriptor, NULL, &wanted) ? opendir("/proc/self/fd") : NULL;
 	bool is_any = !all;
 	for (struct dirent *one; all && !is_any && (one = readdir(all));) {
 		int other = atoi(one->d_name), flags = one->d_name[0] == '.' ? -1 : fcntl(other, F_GETFL);
-		is_any = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && fstat(other, &status) == 0 &&
+		is_any = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && hwio_status_untimed(other, NULL, &status) &&
 			status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hwio_file_owns(other);
 	}
 	if (all)
@@ -270,6 +270,8 @@ static bool find_file(struct writing *w)
 		return false;
 	hwio_enter();
 	w->file = hwio_file_of(readable, &w->status);
+	if (w->file)
+		w->file->has_changed_here = true;
 	hwio_leave();
 	hwio_libc.close(readable);
 	return w->file != NULL;
@@ -336,6 +338,7 @@ static void send_verdict(struct hwio_transfer *one, const struct writing *w)
 		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 	one->is_write = true;
 	one->is_sent_too = verdict.is_sent_too;
+	one->writing = w->target.context;
 	one->runs = verdict.runs;
 	one->skip = verdict.skip;
 	one->device = w->status.st_dev;
@@ -492,7 +495,8 @@ static void end_overlapped(const struct writing *w)
 /* Prepares a write by pages: this rank's node has nothing cached of the file, and the ends of the messages are here. */
 static bool prepare_pages(const struct writing *w)
 {
-	if (hwio_mounts_publish(w->target.descriptor) != 0)
+	uint64_t low = (uint64_t)w->target.offset;
+	if (hwio_file_send(w->target.descriptor, low, low + (w->target.high - w->target.low)) != 0)
 		return false;
 	size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
 	for (struct hwio_transfer *one = hwio_incoming_list; one; one = one->next)
@@ -562,6 +566,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 		return false;
 	hwio_step_in();
 	struct hwio_context *context = hwio_context_here(HWIO_OP_WRITE);
+	w.target.context = context;
 	bool is_verified = hwio_mode == HWIO_VERIFY && context && context->verified++ < HWIO_VERIFIED_MAX;
 	w.is_sent_too = is_verified || hwio_mounts_is_one_node();
 	w.may_return = !w.is_sent_too && !is_readable_here(descriptor);

@@ -161,11 +161,12 @@ static bool expire(struct hwio_transfer *one)
 	return true;
 }
 
-static void await_verdict(struct hwio_transfer *one)
+/* `operation_bytes`: what the receiver receives in the operation that the offer belongs to. */
+static void await_verdict(struct hwio_transfer *one, size_t operation_bytes)
 {
 	hwio_real.MPI_Irecv(&one->verdict, sizeof(one->verdict), MPI_BYTE, one->world_rank,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control, &one->verdict_request);
-	one->end = hwio_seconds() + hwio_model_timeout_s(one->layout.bytes);
+	one->end = hwio_seconds() + hwio_model_timeout_s(operation_bytes);
 }
 
 /* Returns true while a long message is not received: until then MPI's send would wait, too. */
@@ -214,13 +215,13 @@ static void release(struct hwio_transfer *one)
 		free(one);
 }
 
-void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context)
+void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, size_t operation_bytes, int world_rank)
 {
-	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, context, 0);
+	struct hwio_transfer *one = hwio_transfer_make(HWIO_TRANSFER_OFFERED, id, world_rank, NULL, 0);
 	if (!one)
 		abort();
 	one->layout = *layout;
-	await_verdict(one);
+	await_verdict(one, operation_bytes);
 	advance(one, true);
 	release(one);
 	if (late_list)
@@ -286,7 +287,7 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 		*result = hwio_outstanding_answer_until(&request);
 	one->is_unreceived = false;
 	if (*result == MPI_SUCCESS) {
-		await_verdict(one);
+		await_verdict(one, one->layout.bytes);
 		advance(one, true);
 	}
 	hwio_layout_free(&one->layout);
@@ -317,7 +318,7 @@ struct hwio_transfer *hwio_offer_prepare(size_t bytes_min, const void *buffer, M
 void hwio_offer_begin(struct hwio_transfer *one, MPI_Request request)
 {
 	hwio_step_in();
-	await_verdict(one);
+	await_verdict(one, one->layout.bytes);
 	hwio_step_out();
 	one->request = request;
 	hwio_transfer_link(&offered_list, one);

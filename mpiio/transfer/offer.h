@@ -35,7 +35,7 @@ bool hwio_offer_any(void);
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, int *result);
 /* Waits for the verdict on an offer, and carries it out. */
-void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context);
+void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, size_t operation_bytes, int world_rank);
 /* Sends a stream without waiting for its receiver. False: there is no memory for a copy. */
 bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank);
 /* Waits for copies that are still being sent. */

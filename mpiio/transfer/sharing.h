@@ -13,7 +13,7 @@ struct hwio_sharing {
 	struct hwio_comm *comm;
 	/* Distinguishes this one from those of other threads; the same on all ranks. */
 	uint64_t id;
-	const struct hwio_file *file;
+	struct hwio_file *file;
 	const struct hwio_runs *runs;
 	/* As many bytes as the runs have. */
 	const struct hwio_layout *layout;

@@ -56,6 +56,7 @@ struct hwio_transfer {
 			char *edges;
 			/* The sender writes to this file, for data that it can't write; it may send the data, too. */
 			bool is_write, is_sent_too;
+			struct hwio_context *writing;
 			int descriptor;
 			uint64_t device, inode;
 		};

@@ -183,7 +183,8 @@ static int gather_at_rank(struct hwio_rooted *g, const struct order *order)
 	free(part);
 	int result = MPI_SUCCESS;
 	if (is_long) {
-		hwio_offer_settle(order->id, &layout, root, NULL);
+		/* The last part would wait for all others. */
+		hwio_offer_settle(order->id, &layout, bytes * (size_t)(g->known->size - 1), root);
 		hwio_layout_free(&layout);
 	} else if (bytes > 0) {
 		result = hwio_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HWIO_TAG_EDGES,

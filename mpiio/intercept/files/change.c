@@ -40,7 +40,7 @@ void hwio_before_access(const struct stat *status, off_t low, off_t high)
 static bool prepare_change(int descriptor, off_t low, off_t high, bool is_delegated)
 {
 	struct stat status;
-	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
+	if (!hwio_is_busy || hwio_depth > 0 || !hwio_status_untimed(descriptor, NULL, &status))
 		return false;
 	int saved = errno;
 	uint64_t device = status.st_dev, inode = status.st_ino, from = (uint64_t)low, to = (uint64_t)high;
@@ -93,12 +93,10 @@ void hwio_before_reading(const char *path)
 
 void hwio_after_change(int descriptor)
 {
-	struct stat status;
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
-		hwio_file_refresh(&status);
+	hwio_file_refresh(descriptor);
 	errno = saved;
 }
 

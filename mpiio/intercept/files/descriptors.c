@@ -23,7 +23,7 @@ void hwio_descriptor_changed(void)
 static bool await_writes(int descriptor)
 {
 	struct stat status;
-	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
+	if (!hwio_is_busy || hwio_depth > 0 || !hwio_status_untimed(descriptor, NULL, &status))
 		return true;
 	hwio_incoming_wait();
 	int error = hwio_delegated_error(status.st_dev, status.st_ino);

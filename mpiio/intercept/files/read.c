@@ -72,8 +72,9 @@ static bool defer(int descriptor, void *memory, size_t bytes, off_t offset, cons
 #define REVALIDATE_EVERY 17
 
 /* Decides by the size of the whole file, which bounds the gain of all its parts. */
-static bool is_file_worth_it(int descriptor, struct stat *status)
+static bool is_file_worth_it(int descriptor)
 {
+	struct stat status;
 	static __thread struct {
 		int descriptor;
 		unsigned int changes, skipped;
@@ -82,8 +83,8 @@ static bool is_file_worth_it(int descriptor, struct stat *status)
 	if (skipped_file.descriptor == descriptor && skipped_file.changes == changes &&
 		++skipped_file.skipped % REVALIDATE_EVERY != 0)
 		return false;
-	bool is_worth = fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
-		hwio_model_scatter_gain((size_t)status->st_size, hwio_ranks) > 0;
+	bool is_worth = hwio_status_untimed(descriptor, NULL, &status) && S_ISREG(status.st_mode) &&
+		hwio_model_scatter_gain((size_t)status.st_size, hwio_ranks) > 0;
 	if (is_worth) {
 		skipped_file.descriptor = -1;
 	} else if (skipped_file.descriptor != descriptor || skipped_file.changes != changes) {
@@ -101,7 +102,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || hwio_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
-	bool is_worth = is_file_worth_it(descriptor, &status);
+	bool is_worth = is_file_worth_it(descriptor);
 	struct hwio_context *context = is_worth ? hwio_context_of(HWIO_OP_READ, caller) : NULL;
 	hwio_read_left = is_worth ? HWIO_NOT_LEFT : HWIO_LEFT_SMALL_FILE;
 	if (hwio_context_is_off(context) || hwio_fortran_is_other(context)) {
@@ -114,7 +115,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	bool is_own = offset == HWIO_OWN_POSITION;
 	hwio_enter();
 	hwio_step_in();
-	size_t available = available_bytes(descriptor, bytes, &offset, &status);
+	size_t available = fstat(descriptor, &status) == 0 ? available_bytes(descriptor, bytes, &offset, &status) : 0;
 	hwio_step_out();
 	hwio_leave();
 	bool is_deferred = false;
@@ -200,7 +201,7 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	int saved = errno;
 	hwio_enter();
 	hwio_step_in();
-	bool is_known = fstat(descriptor, &status) == 0;
+	bool is_known = hwio_status_untimed(descriptor, NULL, &status);
 	size_t available = is_known ? available_bytes(descriptor, bytes, &offset, &status) : 0;
 	hwio_step_out();
 	hwio_leave();
@@ -300,7 +301,7 @@ static ssize_t read_pieces(int descriptor, const struct iovec *pieces, int count
 static bool is_regular(int descriptor)
 {
 	struct stat status;
-	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+	return hwio_status_untimed(descriptor, NULL, &status) && S_ISREG(status.st_mode);
 }
 
 void hwio_before_read_vector(const struct iovec *pieces, int count)

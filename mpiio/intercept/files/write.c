@@ -92,7 +92,8 @@ static bool is_written_in_pieces(int descriptor, int count)
 	if (!hwio_is_busy || hwio_depth > 0 || !hwio_incoming_any() || count < 1 || count > IOV_MAX)
 		return false;
 	int flags = fcntl(descriptor, F_GETFL);
-	return flags >= 0 && !(flags & O_APPEND) && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+	return flags >= 0 && !(flags & O_APPEND) && hwio_status_untimed(descriptor, NULL, &status) &&
+		S_ISREG(status.st_mode);
 }
 
 static ssize_t write_pieces(int descriptor, const struct iovec *pieces, int count, off_t offset)

@@ -61,7 +61,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 		before_replacement(address, bytes);
 	/* Stores to the mapping change the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
-		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+		hwio_status_untimed(descriptor, NULL, &status) && S_ISREG(status.st_mode)) {
 		hwio_file_ban(&status);
 		hwio_before_change(descriptor, 0, INT64_MAX);
 	}

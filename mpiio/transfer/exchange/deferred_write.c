@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "memory/available.h"
+#include "base/context.h"
 #include "base/waits.h"
 #include "mpi/model.h"
 #include "mpi/mounts.h"
@@ -29,6 +30,7 @@ static struct deferred {
 	size_t own_bytes, own_bytes_max;
 	int descriptor;
 	struct hwio_identity identity;
+	struct hwio_context *context;
 	char path[HWIO_PATH_BYTES_MAX];
 	double touched, end;
 	/* With `is_by_pages`, what this rank writes: the first page and the last one, if they are not whole. */
@@ -96,6 +98,7 @@ static bool begin_deferred_write(const struct hwio_target *target, const struct 
 		return false;
 	deferred.own_bytes = 0;
 	deferred.identity = *target->identity;
+	deferred.context = target->context;
 	strcpy(deferred.path, target->path);
 	deferred.plan.low = deferred.plan.high = plan->low;
 	deferred.plan.shares[0] = plan->shares[0];
@@ -187,10 +190,12 @@ static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
 	*plan = from->plan;
 	plan->count = 1;
 	for (uint32_t i = 1; i < from->plan.count; i++) {
-		if (reply_of(from, i).kind == HWIO_REPLY_READY)
+		if (reply_of(from, i).kind == HWIO_REPLY_READY) {
 			plan->shares[plan->count++] = from->plan.shares[i];
-		else
-			from->late[i] = receive(from, i);
+			continue;
+		}
+		from->late[i] = receive(from, i);
+		hwio_context_sent(from->context, hwio_model_saved(from->bytes[i], 1, 0));
 	}
 }
 
@@ -271,7 +276,7 @@ static int carry_out_exchange(struct deferred *from)
 	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
-	bool is_prepared = !from->is_by_pages || hwio_mounts_publish(from->descriptor) == 0;
+	bool is_prepared = !from->is_by_pages || hwio_file_send(from->descriptor, from->plan.low, from->plan.high) == 0;
 	ask_ranks(from, &plan);
 	bool is_done = space && plan.count > 1 && is_prepared && !is_scattered(from) &&
 		(!from->is_by_pages || hwio_plan_cut_to_pages(&plan));
@@ -301,7 +306,6 @@ static int carry_out_exchange(struct deferred *from)
 int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 {
 	static struct deferred now;
-	struct stat status;
 	if (!hwio_deferred_write_any())
 		return 0;
 	now = deferred;
@@ -310,8 +314,7 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 	*inode = now.identity.inode;
 	int error = carry_out_exchange(&now);
 	hwio_mounts_forget(now.descriptor);
-	if (fstat(now.descriptor, &status) == 0)
-		hwio_file_refresh(&status);
+	hwio_file_refresh(now.descriptor);
 	hwio_libc.close(now.descriptor);
 	hwio_libc.munmap(now.own, OWN_BYTES_MAX);
 	return error;

@@ -70,6 +70,8 @@ struct hwio_target {
 	off_t bytes_before;
 	const struct hwio_identity *identity;
 	const char *path;
+	/* The write's place. */
+	struct hwio_context *context;
 	/* True if no two ranks may write to the same page of the file; this rank then writes the range's first page and
 	 * its last one if they are not whole. */
 	bool is_by_pages;

@@ -54,7 +54,7 @@ bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio
 		return false;
 	for (uint32_t i = 0; i < plan.count; i++)
 		pieces += hwio_runs_pieces(&plan.shares[i].runs);
-	return hwio_model_exchanges(plan.high - plan.low, pieces, hwio_file_system_is_shared(target->descriptor));
+	return hwio_model_exchanges(plan.high - plan.low, pieces, hwio_identity_is_shared(target->identity));
 }
 
 static void ask_rank(struct hwio_transfer *one, const struct hwio_target *target)

@@ -16,16 +16,17 @@
 
 /* File systems whose content other nodes see too, by the magic number of statfs(2). */
 static const uint32_t shared_file_systems[] = {
-	NFS_SUPER_MAGIC, 0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
-	0x0bd00bd0,                  /* Lustre */
-	0x47504653,                  /* GPFS */
-	0x19830326,                  /* BeeGFS */
-	0x00c36400,                  /* Ceph */
-	0x7461636f,                  /* OCFS2 */
-	0x01161970,                  /* GFS2 */
-	0xaad7aaea,                  /* PanFS */
-	0x20030528,                  /* OrangeFS */
-	0x01021997,                  /* 9P */
+	NFS_SUPER_MAGIC, /* NFS */
+	0x65735546,      /* FUSE: GlusterFS, BeeGFS and others */
+	0x0bd00bd0,      /* Lustre */
+	0x47504653,      /* GPFS */
+	0x19830326,      /* BeeGFS */
+	0x00c36400,      /* Ceph */
+	0x7461636f,      /* OCFS2 */
+	0x01161970,      /* GFS2 */
+	0xaad7aaea,      /* PanFS */
+	0x20030528,      /* OrangeFS */
+	0x01021997,      /* 9P */
 };
 
 #define FILES_MAX 512
@@ -358,9 +359,8 @@ void hwio_file_refresh(int descriptor)
 		if (file->identity.device != status.st_dev || file->identity.inode != status.st_ino)
 			continue;
 		struct stat timed;
-		if (file->identity.file_system == NFS_SUPER_MAGIC)
-			file->has_changed_here = true;
-		else if (fstat(descriptor, &timed) == 0)
+		file->has_changed_here = file->identity.file_system == NFS_SUPER_MAGIC;
+		if (!file->has_changed_here && fstat(descriptor, &timed) == 0)
 			copy_status(&file->identity, &timed);
 	}
 	hwio_leave();

@@ -30,6 +30,10 @@
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
+/* A receiver needs up to so many agreements of all ranks to answer an offer: a row of them is received first, the ranks
+ * are invited, and they reply. */
+#define ANSWER_AGREEMENTS 4
+
 /* Ranks that share the reading of less wait for the file system one after another. */
 #define TOGETHER_BYTES_MIN (8UL << 20)
 
@@ -214,8 +218,9 @@ double hwio_model_receive_gain(size_t bytes)
 
 double hwio_model_timeout_s(size_t bytes)
 {
-	double message_s = (double)bytes * parameters.byte_s;
-	return message_s > HWIO_WAIT_VERDICT_S ? message_s : HWIO_WAIT_VERDICT_S;
+	double message_s = (double)bytes * parameters.byte_s, answer_s = ANSWER_AGREEMENTS * parameters.agreement_s;
+	double least_s = message_s > HWIO_WAIT_VERDICT_S ? message_s : HWIO_WAIT_VERDICT_S;
+	return least_s + (answer_s < least_s ? answer_s : least_s);
 }
 
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)

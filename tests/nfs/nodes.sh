@@ -68,6 +68,8 @@ for node in $(seq "$nodes"); do
 	nsenter -t "$pid" -u hostname "node$node"
 	nsenter -t "$pid" -n ip link set lo up
 	connect "$pid" "node$node" "10.9.0.$node" "${NODE_RATE:-20mbit}"
+	# UCX finds a node's devices there.
+	on "$node" mount -t sysfs sysfs /sys
 	on "$node" mount -t nfs -o "$mount_options" "$source" /nfs
 done
 # How the launchers of MPIs start something on another node.
@@ -80,6 +82,8 @@ exec nsenter -t "$pid" -n -m -u /bin/sh -c "$*"
 AGENT
 chmod +x $state/agent
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+# MPICH's UCX would copy from one node's processes to another's, past the links.
+export UCX_TLS=tcp,self
 # The first N nodes take part in the jobs that follow.
 use_nodes() {
 	nodes=$1

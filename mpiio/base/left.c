@@ -15,18 +15,27 @@
 /* So many words of a range, at even distances, show later whether it still has what was read: memory that was freed may
  * have another use, as that of a stream. */
 #define SAMPLES 8
+/* What is shorter than this is noted at first, and then each 251st time, which stands for all 251: an operation of 4 KB
+ * takes a microsecond, and noting it takes four. 251 is prime, so that it does not alias with cycles of calls. */
+#define ALWAYS_BYTES_MIN (4UL << 20)
+#define ALWAYS_FIRST 100
+#define ONE_OF 251
 
 struct ring {
 	struct {
 		uintptr_t low, high;
+		/* How many ranges it stands for, and how often it was found. */
+		unsigned int stands_for, found;
 		enum hwio_left why;
 		bool has_samples;
 		uint64_t samples[SAMPLES];
 	} ranges[REMEMBERED];
-	unsigned int next;
+	unsigned int next, short_ones;
+	struct hwio_left_bounds *bounds;
 };
 
-static struct ring reads, gathers;
+struct hwio_left_bounds hwio_left_reads, hwio_left_gathers;
+static struct ring reads = {.bounds = &hwio_left_reads}, gathers = {.bounds = &hwio_left_gathers};
 static struct {
 	uint64_t operations, bytes, gain_ns;
 } sums[HWIO_PATTERNS][HWIO_LEFTS];
@@ -34,25 +43,60 @@ static struct {
 static uint64_t read_bytes, unsent_bytes;
 static double (*gain_of)(enum hwio_pattern pattern, size_t bytes);
 
-struct hwio_left_bounds hwio_left_reads = {.low = UINTPTR_MAX}, hwio_left_gathers = {.low = UINTPTR_MAX};
-
 static uintptr_t sample_at(uintptr_t low, uintptr_t high, size_t number)
 {
 	return low + (high - low - sizeof(uint64_t)) / (SAMPLES - 1) * number;
 }
 
-static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr_t low, size_t bytes,
-	enum hwio_left why, bool is_sampled)
+/* Returns for how many a range that is to be noted stands, or 0. */
+static unsigned int stands_for(struct ring *ring, size_t bytes)
+{
+	if (bytes >= ALWAYS_BYTES_MIN)
+		return 1;
+	unsigned int number = __atomic_fetch_add(&ring->short_ones, 1, __ATOMIC_RELAXED);
+	return number < ALWAYS_FIRST ? 1 : number % ONE_OF == 0 ? ONE_OF : 0;
+}
+
+static void set_bounds(struct ring *ring)
+{
+	uintptr_t low = UINTPTR_MAX, high = 0;
+	for (unsigned int i = 0; i < REMEMBERED; i++) {
+		if (ring->ranges[i].low == ring->ranges[i].high)
+			continue;
+		low = hwio_least(low, ring->ranges[i].low);
+		high = hwio_most(high, ring->ranges[i].high);
+	}
+	ring->bounds->low = low;
+	ring->bounds->high = high;
+}
+
+static void remove_range(struct ring *ring, unsigned int at)
+{
+	ring->ranges[at].high = ring->ranges[at].low;
+	set_bounds(ring);
+}
+
+/* Removes ranges whose memory has other content now. */
+static void forget(struct ring *ring, uintptr_t low, size_t bytes)
+{
+	if (low >= ring->bounds->high || low + bytes <= ring->bounds->low)
+		return;
+	for (unsigned int i = 0; i < REMEMBERED; i++)
+		if (ring->ranges[i].low < low + bytes && ring->ranges[i].high > low)
+			remove_range(ring, i);
+}
+
+static void remember(struct ring *ring, uintptr_t low, size_t bytes, enum hwio_left why, unsigned int count,
+	bool is_sampled)
 {
 	unsigned int at = __atomic_fetch_add(&ring->next, 1, __ATOMIC_RELAXED) % REMEMBERED;
 	ring->ranges[at].low = low;
 	ring->ranges[at].high = low + bytes;
+	ring->ranges[at].stands_for = count;
+	ring->ranges[at].found = 0;
 	ring->ranges[at].why = why;
 	ring->ranges[at].has_samples = false;
-	if (low < bounds->low)
-		bounds->low = low;
-	if (low + bytes > bounds->high)
-		bounds->high = low + bytes;
+	set_bounds(ring);
 	for (size_t i = 0; is_sampled && i < SAMPLES; i++)
 		memcpy(&ring->ranges[at].samples[i], (void *)sample_at(low, low + bytes, i), sizeof(uint64_t));
 	ring->ranges[at].has_samples = is_sampled;
@@ -62,29 +106,38 @@ static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr
 static bool is_unchanged(const struct ring *ring, unsigned int at, uintptr_t low, uintptr_t high)
 {
 	uintptr_t range_low = ring->ranges[at].low, range_high = ring->ranges[at].high;
+	uint64_t words[SAMPLES], expected[SAMPLES];
+	struct iovec here = {words, 0}, there[SAMPLES];
+	size_t count = 0;
 	for (size_t i = 0; ring->ranges[at].has_samples && range_high - range_low >= 4096 && i < SAMPLES; i++) {
-		uint64_t word;
 		uintptr_t sample = sample_at(range_low, range_high, i);
-		struct iovec here = {&word, sizeof(word)}, there = {(void *)sample, sizeof(word)};
-		/* A system call, for calls with wrong arguments. */
-		if (sample >= low && sample + sizeof(word) <= high &&
-			hwio_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)sizeof(word) &&
-			word != ring->ranges[at].samples[i])
-			return false;
+		if (sample < low || sample + sizeof(uint64_t) > high)
+			continue;
+		there[count] = (struct iovec){(void *)sample, sizeof(uint64_t)};
+		expected[count++] = ring->ranges[at].samples[i];
 	}
-	return true;
+	here.iov_len = count * sizeof(uint64_t);
+	/* A system call, for calls with wrong arguments. */
+	ssize_t got = count > 0 ? hwio_libc.process_vm_readv(getpid(), &here, 1, there, count, 0) : 0;
+	return got <= 0 || memcmp(words, expected, (size_t)got) == 0;
 }
 
-/* Returns why the newest range at `low` was left; with `is_last`, removes it. A range that has changed is removed. */
-static enum hwio_left find_reason(struct ring *ring, uintptr_t low, size_t bytes, bool is_last)
+/* Returns why the newest range at `low` was left, and how many it stands for; with `is_last`, removes it. A range that
+ * has changed is removed; that is examined at first and then each 17th time. */
+static enum hwio_left find_reason(struct ring *ring, uintptr_t low, size_t bytes, bool is_last, unsigned int *count)
 {
+	*count = 1;
 	for (unsigned int i = 1; i <= REMEMBERED; i++) {
 		unsigned int at = (ring->next - i) % REMEMBERED;
 		if (ring->ranges[at].low > low || low >= ring->ranges[at].high)
 			continue;
-		enum hwio_left why = is_unchanged(ring, at, low, low + bytes) ? ring->ranges[at].why : HWIO_NOT_LEFT;
+		unsigned int found = ring->ranges[at].found++;
+		bool is_examined = found < ONE_OF || found % ONE_OF == 0;
+		bool is_same = !is_examined || is_unchanged(ring, at, low, low + bytes);
+		enum hwio_left why = is_same ? ring->ranges[at].why : HWIO_NOT_LEFT;
+		*count = ring->ranges[at].stands_for;
 		if (is_last || why == HWIO_NOT_LEFT)
-			ring->ranges[at].high = ring->ranges[at].low;
+			remove_range(ring, at);
 		return why;
 	}
 	return HWIO_NOT_LEFT;
@@ -98,11 +151,14 @@ static bool is_regular(int descriptor)
 
 static void note_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why, bool is_sampled)
 {
+	if (why == HWIO_NOT_LEFT || bytes < (ssize_t)HWIO_LEFT_BYTES_MIN || hwio_mode == HWIO_OFF || hwio_depth > 0)
+		return;
 	int saved = errno;
-	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)HWIO_LEFT_BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
-		is_regular(descriptor)) {
-		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why, is_sampled);
-		hwio_left_accessed((size_t)bytes);
+	unsigned int count = stands_for(&reads, (size_t)bytes);
+	forget(&reads, (uintptr_t)memory, (size_t)bytes);
+	if (count > 0 && is_regular(descriptor)) {
+		remember(&reads, (uintptr_t)memory, (size_t)bytes, why, count, is_sampled);
+		hwio_left_accessed(count * (size_t)bytes);
 	}
 	errno = saved;
 }
@@ -128,21 +184,26 @@ void hwio_left_set_gain(double (*gain)(enum hwio_pattern pattern, size_t bytes))
 	gain_of = gain;
 }
 
-void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why)
+static void count_left(enum hwio_pattern pattern, size_t bytes, enum hwio_left why, unsigned int count)
 {
 	if (why == HWIO_NOT_LEFT)
 		return;
 	double gain_s = gain_of ? gain_of(pattern, bytes) : 0;
-	__atomic_fetch_add(&sums[pattern][why].operations, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&sums[pattern][why].bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&sums[pattern][why].operations, count, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&sums[pattern][why].bytes, count * bytes, __ATOMIC_RELAXED);
 	if (gain_s > 0)
-		__atomic_fetch_add(&sums[pattern][why].gain_ns, (uint64_t)(gain_s * 1e9), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&sums[pattern][why].gain_ns, (uint64_t)(count * gain_s * 1e9), __ATOMIC_RELAXED);
+}
+
+void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why)
+{
+	count_left(pattern, bytes, why, 1);
 }
 
 void hwio_left_packed(const void *memory, size_t bytes)
 {
 	if (bytes >= HWIO_LEFT_BYTES_MIN)
-		remember(&reads, &hwio_left_reads, (uintptr_t)memory, bytes, HWIO_LEFT_PACKED, false);
+		remember(&reads, (uintptr_t)memory, bytes, HWIO_LEFT_PACKED, 1, false);
 }
 
 bool hwio_left_is_read(const void *memory)
@@ -175,15 +236,16 @@ static bool take_unsent(size_t bytes)
 void hwio_left_forwarded_so(enum hwio_pattern pattern, const void *memory, size_t bytes, enum hwio_left instead)
 {
 	enum hwio_left why = HWIO_NOT_LEFT;
+	unsigned int count = 1;
 	bool is_near = hwio_left_is_near(&hwio_left_reads, memory);
 	if (hwio_mode == HWIO_OFF || bytes < HWIO_LEFT_BYTES_MIN || !(is_near || hwio_left_any_unsent()))
 		return;
 	if (is_near)
-		why = find_reason(&reads, (uintptr_t)memory, bytes, pattern == HWIO_READ_SCATTER);
+		why = find_reason(&reads, (uintptr_t)memory, bytes, pattern == HWIO_READ_SCATTER, &count);
 	if (why == HWIO_LEFT_OFF)
 		why = instead;
-	bool is_unsent = take_unsent(bytes);
-	hwio_left_count(pattern, bytes, why == HWIO_NOT_LEFT && is_unsent ? HWIO_LEFT_CHANGED : why);
+	bool is_unsent = take_unsent(count * bytes);
+	count_left(pattern, bytes, why == HWIO_NOT_LEFT && is_unsent ? HWIO_LEFT_CHANGED : why, count);
 }
 
 void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes)
@@ -193,15 +255,22 @@ void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t b
 
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
 {
-	if (why != HWIO_NOT_LEFT && bytes >= HWIO_LEFT_BYTES_MIN)
-		remember(&gathers, &hwio_left_gathers, (uintptr_t)memory, bytes, why, false);
+	if (why == HWIO_NOT_LEFT || bytes < HWIO_LEFT_BYTES_MIN)
+		return;
+	unsigned int count = stands_for(&gathers, bytes);
+	forget(&gathers, (uintptr_t)memory, bytes);
+	if (count > 0)
+		remember(&gathers, (uintptr_t)memory, bytes, why, count, false);
 }
 
 void hwio_left_written(const void *memory, size_t bytes)
 {
-	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= HWIO_LEFT_BYTES_MIN &&
-		hwio_left_is_near(&hwio_left_gathers, memory))
-		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, bytes, true));
+	unsigned int count;
+	if (hwio_mode == HWIO_OFF || hwio_depth > 0 || bytes < HWIO_LEFT_BYTES_MIN ||
+		!hwio_left_is_near(&hwio_left_gathers, memory))
+		return;
+	enum hwio_left why = find_reason(&gathers, (uintptr_t)memory, bytes, true, &count);
+	count_left(HWIO_GATHER_WRITE, bytes, why, count);
 }
 
 bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, struct hwio_left_sum *sum)

@@ -28,9 +28,10 @@ struct calls {
 	int (*gather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm);
 	int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 	int (*receive)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
+	int (*broadcast)(void *, int, MPI_Datatype, int, MPI_Comm);
 };
 
-/* The output file, and memory: all of it at rank 0, and this rank's. */
+/* The output file, and memory: all of it at rank 0, and this rank's. What is broadcast is both. */
 struct set {
 	int out;
 	char *all, *mine;
@@ -90,6 +91,13 @@ static void read_scatter(const struct calls *c, const struct set *s)
 	c->scatter(s->all, (int)part, MPI_BYTE, s->mine, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
+static void read_broadcast(const struct calls *c, const struct set *s)
+{
+	if (rank == 0)
+		c->read_at(input, s->mine, part, 0);
+	c->broadcast(s->mine, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
 static void gather_write(const struct calls *c, const struct set *s)
 {
 	c->gather(s->mine, (int)part, MPI_BYTE, s->all, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
@@ -139,7 +147,9 @@ static const struct pattern {
 	{"gather+write", gather_write, 1},
 	{"read+send", read_send, 0},
 	{"receive+write", receive_write, 1},
+	{"read+bcast", read_broadcast, 0},
 };
+#define PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
 static void fill(char *memory, uint64_t seed)
 {
@@ -229,8 +239,8 @@ static int opened(const char *directory, const char *name, int flags)
 int main(int argc, char **argv)
 {
 	struct calls past_it = {read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
-		past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv")};
-	struct calls with = {read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv};
+		past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv"), past(NULL, "PMPI_Bcast")};
+	struct calls with = {read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv, MPI_Bcast};
 	struct calls *variants[] = {&past_it, &with};
 	struct set sets[2];
 	const struct pattern *pattern = patterns;
@@ -241,9 +251,11 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	while (pattern < patterns + 3 && strcmp(pattern->name, argv[1]))
+	while (pattern < patterns + PATTERNS - 1 && strcmp(pattern->name, argv[1]))
 		pattern++;
-	part = strtoul(argv[2], NULL, 10) / (size_t)size;
+	int is_broadcast = pattern->run == read_broadcast;
+	size_t parts = is_broadcast ? 1 : (size_t)size;
+	part = strtoul(argv[2], NULL, 10) / parts;
 	long pairs_min = atol(argv[3]), pairs_max = atol(argv[4]);
 	double seconds_max = atof(argv[5]);
 	/* As square as powers of two allow, if there are 4 ranks. */
@@ -253,9 +265,11 @@ int main(int argc, char **argv)
 	block_rows = part / block_row;
 	part = block_row * block_rows;
 	row = block_row * (size_t)blocks_across;
-	bytes = part * (size_t)size;
+	bytes = part * parts;
 	for (int n = 0; n < 2; n++) {
-		sets[n] = (struct set){-1, rank ? NULL : alike(bytes), alike(part)};
+		sets[n] = (struct set){.out = -1, .mine = alike(part)};
+		if (rank == 0)
+			sets[n].all = is_broadcast ? sets[n].mine : alike(bytes);
 		/* Now, not in the first turn. */
 		memset(sets[n].mine, 1, part);
 		if (rank == 0)

@@ -82,8 +82,6 @@ exec nsenter -t "$pid" -n -m -u /bin/sh -c "$*"
 AGENT
 chmod +x $state/agent
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-# MPICH's UCX would copy from one node's processes to another's, past the links.
-export UCX_TLS=tcp,self
 # The first N nodes take part in the jobs that follow.
 use_nodes() {
 	nodes=$1

@@ -224,7 +224,8 @@ static inline ssize_t read_or_defer(int descriptor, void *memory, size_t bytes, 
 	ssize_t result;
 	if (bytes < hwio_bytes_min && !hwio_is_busy) {
 		result = read_now(descriptor, memory, bytes, offset);
-		hwio_left_read(descriptor, memory, result, HWIO_LEFT_SMALL);
+		if (result >= HWIO_LEFT_BYTES_MIN)
+			hwio_left_read(descriptor, memory, result, HWIO_LEFT_SMALL);
 		return result;
 	}
 	if (hwio_read_instead(descriptor, memory, bytes, offset, caller, &result))

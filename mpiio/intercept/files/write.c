@@ -59,7 +59,8 @@ static ssize_t write_or_delegate(int descriptor, const void *memory, size_t byte
 	ssize_t result;
 	bool is_own = offset == HWIO_OWN_POSITION;
 	if (!hwio_is_busy && hwio_mode != HWIO_OBSERVE) {
-		hwio_left_written(memory, bytes);
+		if (bytes >= HWIO_LEFT_BYTES_MIN)
+			hwio_left_written(memory, bytes);
 		return is_own ? hwio_libc.write(descriptor, memory, bytes)
 			      : hwio_libc.pwrite(descriptor, memory, bytes, offset);
 	}

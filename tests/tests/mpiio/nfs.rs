@@ -97,7 +97,8 @@ fn writes_are_those_of_one_node(mpi: &Mpi, options: &str) {
     // Each write is sent by itself with `sync`, which `noac` includes.
     if !options.contains("sync") && !options.contains("noac") {
         let sent = output.stdout.lines().find_map(|line| line.strip_prefix("case pieces ")?.split_once("requests="));
-        let sent: u32 = sent.expect("the program has a line").1.parse().unwrap();
+        let sent = sent.unwrap_or_else(|| panic!("no line of the program: {} {}", output.stdout, output.stderr));
+        let sent: u32 = sent.1.parse().unwrap();
         assert!(sent <= REQUESTS_MAX, "{sent} requests to write: {}", output.stdout);
     }
     for line in expected {

@@ -119,11 +119,11 @@ static bool is_unchanged(const struct ring *ring, unsigned int at, uintptr_t low
 	here.iov_len = count * sizeof(uint64_t);
 	/* A system call, for calls with wrong arguments. */
 	ssize_t got = count > 0 ? hwio_libc.process_vm_readv(getpid(), &here, 1, there, count, 0) : 0;
-	return got <= 0 || memcmp(words, expected, (size_t)got) == 0;
+	return got <= 0 || memcmp(words, expected, (size_t)got & -sizeof(uint64_t)) == 0;
 }
 
 /* Returns why the newest range at `low` was left, and how many it stands for; with `is_last`, removes it. A range that
- * has changed is removed; that is examined at first and then each 17th time. */
+ * has changed is removed; that is examined the first 251 times and then each 251st time. */
 static enum hwio_left find_reason(struct ring *ring, uintptr_t low, size_t bytes, bool is_last, unsigned int *count)
 {
 	*count = 1;

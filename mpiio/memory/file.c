@@ -86,6 +86,11 @@ bool hwio_identity_is_shared(const struct hwio_identity *identity)
 	return is_shared(identity->file_system);
 }
 
+bool hwio_identity_is_nfs(const struct hwio_identity *identity)
+{
+	return identity->file_system == NFS_SUPER_MAGIC;
+}
+
 bool hwio_file_system_is_shared(int descriptor)
 {
 	struct statfs about;
@@ -359,7 +364,7 @@ void hwio_file_refresh(int descriptor)
 		if (file->identity.device != status.st_dev || file->identity.inode != status.st_ino)
 			continue;
 		struct stat timed;
-		file->has_changed_here = file->identity.file_system == NFS_SUPER_MAGIC;
+		file->has_changed_here = hwio_identity_is_nfs(&file->identity);
 		if (!file->has_changed_here && fstat(descriptor, &timed) == 0)
 			copy_status(&file->identity, &timed);
 	}

@@ -70,6 +70,9 @@ void hwio_file_move(int descriptor);
 /* Bans a file that is changed without calls, as through a mapping: its reads are never deferred. */
 void hwio_file_ban(const struct stat *status);
 bool hwio_file_is_banned(const struct stat *status);
+/* Returns true for a file on NFS. One server answers all nodes. A node that writes a part of a page may write the rest
+ * of the page, too, as it has cached it, so two nodes must not write to the same page. */
+bool hwio_identity_is_nfs(const struct hwio_identity *identity);
 /* Return true if other nodes may see the file, too. */
 bool hwio_identity_is_shared(const struct hwio_identity *identity);
 bool hwio_file_system_is_shared(int descriptor);

@@ -199,8 +199,8 @@ static double message_gain(uint64_t bytes, uint64_t read, uint64_t reads, bool i
 double hwio_model_send_gain(const struct hwio_runs *runs, const struct hwio_file *file)
 {
 	/* All nodes read from one server, which is no faster than a node. */
-	bool is_one_server = hwio_mounts_is_nfs(&file->identity);
-	uint64_t reads = hwio_runs_reads(runs, hwio_file_system_is_shared(file->descriptor));
+	bool is_one_server = hwio_identity_is_nfs(&file->identity);
+	uint64_t reads = hwio_runs_reads(runs, hwio_identity_is_shared(&file->identity));
 	return message_gain(hwio_runs_bytes(runs), hwio_runs_read_bytes(runs), reads, is_one_server);
 }
 

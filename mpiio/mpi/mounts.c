@@ -12,8 +12,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
-
 #include "mpi/control.h"
 #include "mpi/nodes.h"
 #include "real.h"
@@ -196,11 +194,6 @@ int hwio_mounts_publish(int descriptor)
 	 * other nodes may have changed. */
 	hwio_file_forget(descriptor);
 	return error;
-}
-
-bool hwio_mounts_is_nfs(const struct hwio_identity *identity)
-{
-	return identity->file_system == NFS_SUPER_MAGIC;
 }
 
 void hwio_mounts_forget(int descriptor)

@@ -19,8 +19,5 @@ bool hwio_mounts_is_near(const struct hwio_identity *identity);
 int hwio_mounts_publish(int descriptor);
 /* Drops what this node has cached of the file, its size included: other nodes have written to it. */
 void hwio_mounts_forget(int descriptor);
-/* Returns true for a file on NFS. One server answers all nodes. A node that writes a part of a page may write the rest
- * of the page, too, as it has cached it, so two nodes must not write to the same page. */
-bool hwio_mounts_is_nfs(const struct hwio_identity *identity);
 
 #endif

@@ -239,7 +239,7 @@ static bool is_fit(struct writing *w)
 		!hwio_identity_of(w->target.descriptor, &w->status, &w->identity))
 		return false;
 	w->target.bytes_before = w->status.st_size;
-	w->target.is_by_pages = hwio_mounts_is_nfs(&w->identity);
+	w->target.is_by_pages = hwio_identity_is_nfs(&w->identity);
 	/* Ranks of one node have the same client of NFS, and would wait for each other. */
 	return !(w->target.is_by_pages && hwio_mounts_is_one_node()) && hwio_mounts_share(&w->identity) && is_named(w);
 }

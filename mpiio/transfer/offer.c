@@ -42,7 +42,7 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 	if (!file)
 		return false;
 	/* No page in the cache may add to what is written. */
-	if (hwio_mounts_is_nfs(&verdict->identity))
+	if (hwio_identity_is_nfs(&verdict->identity))
 		hwio_file_forget(file->descriptor);
 	bool is_good = hwio_runs_write(file->descriptor, &verdict->runs, layout, verdict->skip);
 	*error = is_good ? hwio_mounts_publish(file->descriptor) : errno;

@@ -9,7 +9,8 @@
 # curves` does, and the sum of what was written where it is not that of the program as it is.
 . "$(dirname "$0")/nodes.sh"
 programs=$1 library=$2 mpi=$3 cases=$4 round=$5
-# MPICH's UCX would copy from one node's processes to another's, past the links. Jobs of MPICH 4 don't end without that.
+# MPICH's UCX would copy from one node's processes to another's, past the links. For MPICH 5: by TCP alone, jobs of MPICH 4
+# don't end.
 export UCX_TLS=tcp,self
 version=$(echo "${NFS_OPTIONS:-vers=4.2}" | sed 's/.*vers=\([0-9.]*\).*/\1/')
 

@@ -1,4 +1,4 @@
-/* Places in the program: finding one again looks up no symbol. */
+/* Places in the program: finding one again looks up no symbol, and what they save is added up. */
 #include <assert.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -44,5 +44,11 @@ int main(void)
 	for (int i = 0; i < AGAIN; i++)
 		assert(find_from_library() == first);
 	assert(lookups == before);
+	/* What was sent after all isn't saved. */
+	hwio_context_transformed(first, HWIO_GATHER_WRITE, 1, 2.0);
+	hwio_context_sent(first, 1.5);
+	assert(first->seconds_saved == 0.5);
+	hwio_context_sent(first, 1.0);
+	assert(first->seconds_saved == 0);
 	return 0;
 }

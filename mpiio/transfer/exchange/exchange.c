@@ -327,7 +327,7 @@ bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_la
 		error = errno;
 	}
 	/* No page in the cache may add to what is written. */
-	if (file && hwio_mounts_is_nfs(&verdict->identity))
+	if (file && hwio_identity_is_nfs(&verdict->identity))
 		hwio_file_forget(file->descriptor);
 	bool is_done = false;
 	hwio_offer_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);

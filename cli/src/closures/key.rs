@@ -7,12 +7,16 @@ use std::path::Path;
 
 use headwater_closure::scope::Scope;
 
+use crate::via::enters_container;
+
 /// Programs whose first file among the arguments is the program in truth.
 const INTERPRETERS: [&str; 17] = [
     "R", "Rscript", "bash", "dash", "guile", "java", "julia", "ksh", "lua", "node", "octave", "perl", "php", "pypy",
     "python", "ruby", "sh",
 ];
-/// Options of theirs that name the program in another way, as their value.
+/// Endings of images' names, beside directories.
+const IMAGES: [&str; 5] = ["img", "sif", "simg", "sqfs", "squashfs"];
+/// Options of interpreters that name the program in another way, as their value.
 const NAMING: [&str; 6] = ["-m", "-c", "-e", "-jar", "-cp", "-classpath"];
 /// Variables on which the files depend that a program finds.
 const VARIABLES: [&str; 15] = [
@@ -47,7 +51,9 @@ pub struct Key {
 /// Returns the identity of a program that is found as `program`, in this process's environment and directory.
 pub fn of(command: &[OsString], program: &Path, scope: &Scope) -> Key {
     let cwd = env::current_dir().unwrap_or_default();
-    let words = words(command, program, &|word| cwd.join(word).is_file());
+    let is_file = |word: &OsStr| cwd.join(word).is_file();
+    let words =
+        if enters_container(program) { words_with_image(command, &is_file) } else { words(command, program, &is_file) };
     let mut hasher = blake3::Hasher::new();
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -55,9 +61,9 @@ pub fn of(command: &[OsString], program: &Path, scope: &Scope) -> Key {
     };
     add(program.canonicalize().as_deref().unwrap_or(program).as_os_str().as_bytes());
     for word in &words {
-        // A file is named by where it lies.
+        // A file, or an image's directory, is named by where it lies.
         let path = cwd.join(word);
-        add(if path.is_file() { path.as_os_str().as_bytes() } else { word.as_bytes() });
+        add(if path.exists() { path.as_os_str().as_bytes() } else { word.as_bytes() });
     }
     for name in VARIABLES {
         add(name.as_bytes());
@@ -97,6 +103,16 @@ fn words<'a>(command: &'a [OsString], program: &Path, is_file: &dyn Fn(&OsStr) -
     words
 }
 
+/// Returns the arguments that name a container's image and its program: all up to the first file that is no image. All
+/// of them if the program's files are seen only inside.
+fn words_with_image<'a>(command: &'a [OsString], is_file: &dyn Fn(&OsStr) -> bool) -> Vec<&'a OsStr> {
+    let is_image =
+        |word: &OsStr| Path::new(word).extension().is_some_and(|end| IMAGES.iter().any(|image| end == *image));
+    let words = || command.iter().skip(1).map(OsString::as_os_str);
+    let named = words().position(|word| is_file(word) && !is_image(word)).map_or(usize::MAX, |last| last + 1);
+    words().take(named).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +132,19 @@ mod tests {
                 Path::new(word).extension().is_some_and(|end| end == "py" || end == "sh" || end == "txt")
             };
             assert_eq!(words(&command, Path::new(program), &is_file).join(OsStr::new(" ")), expected);
+        }
+    }
+
+    #[test]
+    fn a_containers_program_has_an_image() {
+        for (command, expected) in [
+            ("apptainer exec -B /sw a.sif python3 train.py --lr 1", "exec -B /sw a.sif python3 train.py"),
+            ("ch-run images/a -- python3 -c pass x", "images/a -- python3 -c pass x"),
+            ("bwrap --bind images/a / run.py 1", "--bind images/a / run.py"),
+        ] {
+            let command: Vec<OsString> = command.split(' ').map(OsString::from).collect();
+            let is_file = |word: &OsStr| Path::new(word).extension().is_some();
+            assert_eq!(words_with_image(&command, &is_file).join(OsStr::new(" ")), expected);
         }
     }
 

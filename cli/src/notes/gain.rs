@@ -81,13 +81,14 @@ pub fn starts_others(file: &Path, program: &Program, open: &dyn Fn(&Path) -> io:
     is_starter(file) || program.starts_others() || interpreted().unwrap_or(false)
 }
 
-/// Returns a note if the user demands audit for a program that can't be audited.
+/// Returns a note if the user demands audit for a program that can't be audited, or that starts others where it can't.
 pub fn unaudited(is_demanded: bool, program: &Program) -> Option<String> {
-    let why = program.not_audited().filter(|_| is_demanded)?;
-    Some(format!(
-        "note: {why}, so --via audit serves only programs that it starts, and not itself. Leave out --via audit, or use --via \
-         namespace"
-    ))
+    let itself = || {
+        Some(format!("{}, so --via audit serves only programs that it starts, and not itself", program.not_audited()?))
+    };
+    let others = || Some(format!("{}, which reads the source files", program.starts_unaudited()?));
+    let why = others().or_else(itself).filter(|_| is_demanded)?;
+    Some(format!("note: {why}. Leave out --via audit, or use --via namespace"))
 }
 
 #[cfg(test)]
@@ -134,5 +135,6 @@ mod tests {
                 .starts_with("note: tool is statically linked, so --via audit serves only")
         );
         assert_eq!((unaudited(false, &program), unaudited(true, &Program::named("tool"))), (None, None));
+        assert!(unaudited(true, &Program::named("ch-run")).unwrap().contains("what ch-run starts, which reads"));
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::Path as FsPath;
 
 use clap::ValueEnum;
-pub use program::Program;
+pub use program::{Program, enters_container};
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
@@ -155,7 +155,11 @@ impl Choice {
 
     /// Returns the best mechanism that needs nothing of the kernel; `why` is the reason against the others.
     fn without_kernel(program: &Program, why: String) -> Choice {
-        match program.not_audited().or_else(|| loader::fault().map(str::to_owned)) {
+        match program
+            .not_audited()
+            .or_else(|| program.starts_unaudited())
+            .or_else(|| loader::fault().map(str::to_owned))
+        {
             None => Choice::of(Mechanism::AUDIT_ALONE, why),
             Some(because) => Choice::of(Mechanism::Off, format!("{because}; and {why}")),
         }
@@ -213,6 +217,20 @@ mod tests {
         let set_id = Program::set_id_named("tool");
         check(Via::Auto, &set_id, false, found(true), Mechanism::Off, "set-user-ID");
         check(Via::Auto, &set_id, true, found(false), PRIVILEGED, "");
+    }
+
+    #[test]
+    fn auto_never_audits_what_enters_a_container() {
+        let none = || Found::Unusable("no /dev/fuse".into());
+        for name in ["ch-run", "bwrap", "chroot", "apptainer", "podman"] {
+            let program = Program::named(name);
+            check(Via::Auto, &program, true, found(false), PRIVILEGED, "");
+            check(Via::Auto, &program, false, none(), Mechanism::Off, "doesn't reach into");
+            check(Via::Auto, &program, true, none(), Mechanism::Off, "no /dev/fuse");
+            check(Via::Audit, &program, false, found(true), Mechanism::AUDIT_ALONE, "--via audit");
+        }
+        check(Via::Auto, &Program::named("ch-run"), false, found(true), ORDINARY, "user namespace");
+        check(Via::Auto, &Program::named("apptainer"), false, found(true), Mechanism::Off, "set-ID");
     }
 
     #[test]

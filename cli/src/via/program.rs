@@ -59,6 +59,32 @@ const USES_SSH: &[&str] = &[
 ];
 /// Programs that do their work through set-ID helpers.
 const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", "crontab", "fusermount3"];
+/// Programs that start others under another root directory, or in other mounts. There the audit library may be
+/// missing, and the session's paths may lead to other files.
+const ENTERS_CONTAINER: &[&str] = &[
+    "apptainer",
+    "arch-chroot",
+    "buildah",
+    "bwrap",
+    "ch-run",
+    "chroot",
+    "crun",
+    "distrobox",
+    "enroot",
+    "firejail",
+    "nsenter",
+    "podman",
+    "podman-hpc",
+    "proot",
+    "runc",
+    "sarus",
+    "shifter",
+    "singularity",
+    "systemd-nspawn",
+    "toolbox",
+    "udocker",
+    "unshare",
+];
 
 /// A program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +141,12 @@ impl Program {
 
     /// Returns whether its work is to start other programs, on this machine or elsewhere.
     pub fn starts_others(&self) -> bool {
-        [STARTS_OUTSIDE, USES_SSH, USES_SET_ID].iter().any(|list| self.is_one_of(list).is_some())
+        [STARTS_OUTSIDE, USES_SSH, USES_SET_ID, ENTERS_CONTAINER].iter().any(|list| self.is_one_of(list).is_some())
+    }
+
+    /// Returns why the audit library serves nothing of what it starts, if so.
+    pub fn starts_unaudited(&self) -> Option<String> {
+        Some(format!("audit doesn't reach into what {} starts", self.is_one_of(ENTERS_CONTAINER)?))
     }
 
     /// Returns why the audit library can't be loaded into it, if so.
@@ -131,6 +162,12 @@ impl Program {
     fn name(&self) -> &str {
         self.names.first().map_or("the program", |name| name)
     }
+}
+
+/// Returns whether what a program of this name starts runs in a container, under another root directory, or in other
+/// mounts.
+pub fn enters_container(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| ENTERS_CONTAINER.iter().any(|program| name == *program))
 }
 
 /// Returns the privilege that executing a file adds to the caller's rights.

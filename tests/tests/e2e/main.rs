@@ -3,6 +3,7 @@
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
 mod audit;
+mod containers;
 mod debugger;
 mod demonstration;
 mod exec;
@@ -17,7 +18,6 @@ mod open_close;
 mod options;
 mod read_once;
 mod search;
-mod search_graph;
 mod statics;
 mod table;
 mod tools;

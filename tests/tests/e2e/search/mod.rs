@@ -1,5 +1,7 @@
 //! Where the loader finds libraries: each rule of `ld.so(8)`, with the winner visible in the output.
 
+mod graph;
+
 use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 /// `bin/app`, linked with `libx.so` of each directory given, with more flags.

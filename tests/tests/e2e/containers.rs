@@ -1,0 +1,124 @@
+//! Programs in containers see the image's files and the scope's, and both are read from the shared file system once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, has_program, skipped, user};
+use headwater_tests::needs_root;
+
+const NODES: usize = 4;
+/// What the host has of these programs is copied to the image.
+const PROGRAMS: [&str; 3] = ["sh", "cat", "ls"];
+/// What tools mount over files and directories of an image.
+const DIRECTORIES: [&str; 8] = ["data", "dev", "etc", "home", "mnt", "proc", "sys", "tmp"];
+const FILES: [&str; 4] = ["etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf"];
+const SCRIPT: &str = "cat /data/inside /mnt/bound; ls -l /data /mnt; cat /data/absent; ls / | cat";
+
+/// Runs a command that prepares something.
+fn prepare(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("paths are text")
+}
+
+/// Copies a program to the same path in the image, with all that its loader needs.
+fn copy(image: &Path, program: &Path) {
+    let listed = prepare(Command::new("ldd").arg(program));
+    let libraries = listed.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new);
+    for file in libraries.chain([program]) {
+        let to = image.join(file.strip_prefix("/").expect("an absolute path"));
+        fs::create_dir_all(to.parent().expect("in the image")).expect("an own directory");
+        fs::copy(file, to).expect("an own directory");
+    }
+}
+
+/// An image, and directories that are bound in it.
+fn fixture() -> Fixture {
+    let fixture = Fixture::new("containers");
+    let image = fixture.dir("image");
+    DIRECTORIES.iter().for_each(|name| drop(fixture.dir(&format!("image/{name}"))));
+    FILES.iter().for_each(|name| drop(fixture.file(&format!("image/{name}"), "", 0o644)));
+    for name in PROGRAMS {
+        copy(&image, &Path::new("/bin").join(name));
+    }
+    fixture.file("image/data/inside", "in the image\n", 0o644);
+    fixture.file("bound/bound", "in the scope\n", 0o644);
+    fixture
+}
+
+/// Each tool with its options, by the directory in which image and scope are.
+fn containers(shared: &Path, user: &[&str]) -> Vec<Program> {
+    let at = |name: &str| shared.join(name).display().to_string();
+    let bound = format!("{}:/mnt", at("bound"));
+    let mut containers = Vec::new();
+    if has_program("bwrap") {
+        containers.push(
+            Program::new("bwrap")
+                .args(["--bind", &at("image"), "/", "--ro-bind", &at("bound"), "/mnt"])
+                .args(["--dev", "/dev", "--proc", "/proc"]),
+        );
+    }
+    if has_program("ch-run") {
+        for image in ["image", "image.sqfs"].map(at).into_iter().filter(|image| Path::new(image).exists()) {
+            containers.push(Program::new("ch-run").env("USER", "user").args(["-b", &bound, &image, "--"]));
+        }
+    }
+    if user.is_empty() {
+        let bind = format!("mount --bind {} {}/mnt && exec chroot {1} \"$@\"", at("bound"), at("image"));
+        containers.push(Program::new("unshare").args(["--mount", "sh", "-c", &bind, "sh"]));
+    }
+    containers.into_iter().map(|container| container.args(["sh", "-c", SCRIPT])).collect()
+}
+
+fn check(shared: &Path, user: &[&str], session: impl Fn() -> Headwater) -> usize {
+    let containers = containers(shared, user);
+    for container in &containers {
+        let plain = container.behind(user.iter().copied()).run();
+        assert!(plain.stdout.starts_with("in the image\nin the scope\n"), "{plain:?}");
+        let served = session().via(Mechanism::Namespace).run(container);
+        served.output.assert_same(&plain);
+        served.assert_served();
+    }
+    containers.len()
+}
+
+#[test]
+fn programs_in_containers_are_served() {
+    needs_root!();
+    let fixture = fixture();
+    if has_program("mksquashfs") {
+        let (image, file) = (fixture.path("image"), fixture.path("image.sqfs"));
+        prepare(Command::new("mksquashfs").arg(image).arg(file).args(["-quiet", "-no-progress"]));
+    }
+    check(&fixture.shared(), &[], || fixture.headwater());
+    let device = fixture.outside("fuse");
+    fs::create_dir(&device).expect("an own directory");
+    let ordinary = user::with_fuse(&user::ORDINARY, &device);
+    let ordinary: Vec<&str> = ordinary.iter().map(String::as_str).collect();
+    if check(&fixture.shared(), &ordinary, || fixture.headwater().behind(&ordinary)) == 0 {
+        skipped("neither bwrap nor ch-run is installed");
+    }
+}
+
+#[test]
+fn nodes_read_an_image_once() {
+    needs_root!();
+    let fixture = fixture();
+    let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true }) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    for container in containers(mounted.path(), &[]) {
+        let plain = container.run();
+        mounted.reset();
+        let session = Headwater::new(mounted.path()).via(Mechanism::Namespace).on(NODES, 1).run(&container);
+        assert_eq!(session.output.stdout.len(), plain.stdout.len() * NODES, "{:?}", session.output);
+        let counts = mounted.counts();
+        let opens = counts["paths"].as_object().expect("counts by path");
+        let opens = opens.iter().filter_map(|(path, counts)| Some((path, counts["open"].as_u64()?)));
+        let opens: Vec<_> = opens.filter(|(_, opens)| *opens > 0).collect();
+        assert!(opens.len() > PROGRAMS.len() && opens.iter().all(|(_, opens)| *opens == 1), "{opens:?}");
+    }
+}

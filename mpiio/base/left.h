@@ -33,8 +33,8 @@ enum hwio_left {
 	HWIO_LEFTS
 };
 
-/* Smaller reads are no pattern: programs read their options, too. */
-#define HWIO_LEFT_BYTES_MIN 4096
+/* Smaller operations are no pattern: programs read their options, too. To note them would take longer than they do. */
+#define HWIO_LEFT_BYTES_MIN 8192
 
 /* Bounds of the remembered ranges. */
 extern struct hwio_left_bounds {

@@ -219,7 +219,13 @@ static inline ssize_t read_now(int descriptor, void *memory, size_t bytes, off_t
 					   : hwio_libc.pread(descriptor, memory, bytes, offset);
 }
 
-static inline ssize_t read_or_defer(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller)
+/* Returns whether a read is the original's alone. Apart from the rest, so that it is a jump to the C library. */
+static inline bool is_short(size_t bytes)
+{
+	return bytes < HWIO_LEFT_BYTES_MIN && bytes < hwio_bytes_min && !hwio_is_busy;
+}
+
+static ssize_t read_or_defer(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller)
 {
 	ssize_t result;
 	if (bytes < hwio_bytes_min && !hwio_is_busy) {
@@ -239,14 +245,17 @@ static inline ssize_t read_or_defer(int descriptor, void *memory, size_t bytes, 
 
 ssize_t hwio_read(int descriptor, void *memory, size_t bytes)
 {
-	return read_or_defer(descriptor, memory, bytes, HWIO_OWN_POSITION, __builtin_return_address(0));
+	return is_short(bytes)
+		? hwio_libc.read(descriptor, memory, bytes)
+		: read_or_defer(descriptor, memory, bytes, HWIO_OWN_POSITION, __builtin_return_address(0));
 }
 
 ssize_t hwio_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	/* The kernel refuses a negative offset. */
-	return offset < 0 ? hwio_libc.pread(descriptor, memory, bytes, offset)
-			  : read_or_defer(descriptor, memory, bytes, offset, __builtin_return_address(0));
+	return offset < 0 || is_short(bytes)
+		? hwio_libc.pread(descriptor, memory, bytes, offset)
+		: read_or_defer(descriptor, memory, bytes, offset, __builtin_return_address(0));
 }
 
 /* If the buffer is too small, the original ends the process. */

@@ -54,6 +54,12 @@ static void before_write(int descriptor, off_t offset, size_t bytes)
 	errno = saved;
 }
 
+/* Returns whether a write is the original's alone. Apart from the rest, so that it is a jump to the C library. */
+static inline bool is_short(size_t bytes)
+{
+	return bytes < HWIO_LEFT_BYTES_MIN && !hwio_is_busy && hwio_mode != HWIO_OBSERVE;
+}
+
 static ssize_t write_or_delegate(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
@@ -76,14 +82,15 @@ static ssize_t write_or_delegate(int descriptor, const void *memory, size_t byte
 
 ssize_t hwio_write(int descriptor, const void *memory, size_t bytes)
 {
-	return write_or_delegate(descriptor, memory, bytes, HWIO_OWN_POSITION);
+	return is_short(bytes) ? hwio_libc.write(descriptor, memory, bytes)
+			       : write_or_delegate(descriptor, memory, bytes, HWIO_OWN_POSITION);
 }
 
 ssize_t hwio_pwrite(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	/* The kernel refuses a negative offset. */
-	return offset < 0 ? hwio_libc.pwrite(descriptor, memory, bytes, offset)
-			  : write_or_delegate(descriptor, memory, bytes, offset);
+	return offset < 0 || is_short(bytes) ? hwio_libc.pwrite(descriptor, memory, bytes, offset)
+					     : write_or_delegate(descriptor, memory, bytes, offset);
 }
 
 /* Returns true if the pieces are written one after another: streams write their buffer and a long piece in one call. */

@@ -9,7 +9,7 @@
 #include "base/left.h"
 #include "real.h"
 
-#define BYTES 4096UL
+#define BYTES ((size_t)HWIO_LEFT_BYTES_MIN)
 #define FEW 50
 #define MANY 100000UL
 /* So many operations the sum may differ by. */
@@ -51,6 +51,10 @@ int main(void)
 		hwio_left_read(file, memory, (ssize_t)BYTES, HWIO_LEFT_SMALL);
 		hwio_left_forwarded(HWIO_READ_SCATTER, memory, BYTES);
 	}
+	assert(operations(HWIO_LEFT_SMALL) == FEW && examined == FEW);
+	/* Smaller ones aren't counted. */
+	hwio_left_read(file, memory, (ssize_t)BYTES - 1, HWIO_LEFT_SMALL);
+	hwio_left_forwarded(HWIO_READ_SCATTER, memory, BYTES - 1);
 	assert(operations(HWIO_LEFT_SMALL) == FEW && examined == FEW);
 	/* What is changed in between is another reason. */
 	hwio_left_read(file, memory, (ssize_t)BYTES, HWIO_LEFT_SMALL);

@@ -125,6 +125,12 @@ pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
     })
 }
 
+/// Returns true if the session has seen no object at this path, and the job has changed none.
+pub(crate) fn is_unseen(view: &View, path: &Path) -> bool {
+    let (state, answer) = find(view, path);
+    !state.intersects(State::ANY_PASSTHROUGH) && matches!(answer, Answer::Absent | Answer::Unknown)
+}
+
 /// Returns the answer that `record` has for `path`.
 fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
     match record.kind {

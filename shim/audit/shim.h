@@ -184,6 +184,7 @@ int hwa_absolute(int dirfd, const char *path, struct hwa_path *out);
 
 #define HWA_CHANGES_TREE 1u   /* and everything below: a directory is renamed or removed */
 #define HWA_CHANGES_TARGET 2u /* if it is a link, what that leads to */
+#define HWA_CHANGES_NEW 4u    /* and everything below, if the session knows nothing there: a directory is made */
 
 /* Announces to the daemon that the program is about to change (dirfd, path), if that lies in the scope or links
  * lead there. If that fails, this process gives the table up, because it would hide the program's own changes. */

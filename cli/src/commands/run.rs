@@ -47,6 +47,9 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
         return rendezvous::run_in(options, session);
     }
+    if let Some(done) = rendezvous::run_in_job(options) {
+        return done;
+    }
     let progress = progress(options);
     match rendezvous::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}

@@ -50,6 +50,12 @@ pub fn attach(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer
 /// its socket.
 pub const FAILED: &str = "failed: ";
 
+/// Returns the socket of an agent of the session `name` that runs already.
+pub fn existing(store: Option<&Path>, name: &str) -> Option<PathBuf> {
+    let sockets = |store: &PathBuf| directory::base_directories(store).into_iter().map(|base| socket(&base.join(name)));
+    store::candidates(store).iter().flat_map(sockets).find(|socket| socket.exists())
+}
+
 /// Returns the path of the node agent's socket in the session's directory.
 pub fn socket(session: &Path) -> PathBuf {
     session.join("join")

@@ -105,10 +105,7 @@ impl Job {
 
     /// Writes the file into `directory`, or into the default directory.
     pub fn write(&self, directory: Option<&Path>) -> Result<JobFile> {
-        let directory = match directory {
-            Some(directory) => directory.to_owned(),
-            None => default_directory()?,
-        };
+        let directory = directory_or_default(directory)?;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -148,7 +145,7 @@ impl Job {
     /// Reads the file of the session `name` in `directory`, or in the default directory.
     pub fn of_session(name: &str, directory: Option<&Path>) -> Result<(PathBuf, Job)> {
         ensure!(is_session_name(name.as_ref()), "{name} is no session. `headwater start` prints its name");
-        let path = directory.map_or_else(default_directory, |directory| Ok(directory.to_owned()))?.join(name);
+        let path = directory_or_default(directory)?.join(name);
         ensure!(path.exists(), "session {name} has ended, or its file is not {}: see --job-dir", path.display());
         let path = path.canonicalize()?;
         let job = Job::read(&path)?;
@@ -204,7 +201,11 @@ pub fn remove(job: &Path) {
     }
 }
 
-fn default_directory() -> Result<PathBuf> {
+/// Returns the directory of job files: the user's, or the default one.
+pub fn directory_or_default(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
     let home = env::var_os("HOME").filter(|home| !home.is_empty());
     let home = home.context("HOME is not set. Name a directory that all nodes see with --job-dir")?;
     Ok(PathBuf::from(home).join(".headwater"))

@@ -14,12 +14,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::{CommandFactory, FromArgMatches};
 
+use super::allocation;
+use super::client::FrontClient;
 use super::events::NodeEvent;
 use super::file::{Job, Service};
 use super::front::Front;
 use super::persistent::serve;
 use super::programs::{discover_all, find, programs, service};
-use super::run::open_front;
+use super::run::{begin_launch, open_front};
 use super::watch::Watch;
 use crate::config::defaults::Defaults;
 use crate::discover::{serves, why_nothing};
@@ -50,6 +52,8 @@ const START: &str = "start";
 /// What to serve, if anything.
 enum ServicePlan {
     Serve(Box<StartOptions>, Box<Service>),
+    /// The session of the owner's job serves it.
+    Join(Box<Job>, Box<FrontClient>),
     /// The reason why nothing is served.
     Off(String),
 }
@@ -60,7 +64,12 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     // Signals of the terminal's keys are for the owner.
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
-    let (is_verbose, front, job) = match plan(options).and_then(|plan| open(plan, sender)) {
+    let plan = plan(options);
+    if let Ok(ServicePlan::Join(job, launch)) = plan {
+        println!("{}", serde_json::to_string(&job)?);
+        return hold(&launch);
+    }
+    let (is_verbose, front, job) = match plan.and_then(|plan| open(plan, sender)) {
         Ok(Ok((is_verbose, front, job))) => {
             println!("{}", serde_json::to_string(&job)?);
             (is_verbose, front, job)
@@ -99,6 +108,15 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     Ok(0)
 }
 
+/// Keeps a launch registered until the owner ends.
+fn hold(_launch: &FrontClient) -> Result<u8> {
+    io::stdout().flush()?;
+    env::set_current_dir("/")?;
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    let _ = io::stdin().read(&mut [0]);
+    Ok(0)
+}
+
 /// Returns what the nodes are to serve.
 fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     let start = parse_with_defaults(&options.options)?;
@@ -109,6 +127,12 @@ fn plan(options: &FrontOptions) -> Result<ServicePlan> {
         return Ok(ServicePlan::Off(
             "via=mount changes a program's paths, which a plugin can't: use `headwater run -- srun`".into(),
         ));
+    }
+    if !start.io.is_wanted()
+        && let Some((session, job)) = allocation::session(&start.service)
+        && let Ok(launch) = begin_launch(&session, &job)
+    {
+        return Ok(ServicePlan::Join(job.into(), launch.into()));
     }
     let opened = Opened::default();
     let program = options.program.get(..1).unwrap_or_default();
@@ -167,6 +191,7 @@ fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front,
     let (options, service) = match plan {
         ServicePlan::Serve(options, service) => (options, service),
         ServicePlan::Off(why) => return Ok(Err(why)),
+        ServicePlan::Join(..) => unreachable!("no front end is opened for it"),
     };
     signals::watch(sender.clone())?;
     let (front, job) = open_front(&options.service, *service, sender.clone())?;

@@ -5,6 +5,7 @@
 //! node's daemon, and sends the daemon's address to attaching processes (`attach`). It ends with the launcher. On any
 //! failure the program runs without it.
 
+mod allocation;
 mod attach;
 pub mod client;
 pub mod events;
@@ -29,4 +30,4 @@ pub use inline::front;
 pub use messages::{Answer, NodeAccess, NodeIo, ToProcess};
 pub use node::serve as serve_node;
 pub use programs::find;
-pub use run::{run, run_in, run_without};
+pub use run::{run, run_in, run_in_job, run_without};

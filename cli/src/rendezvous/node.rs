@@ -27,7 +27,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::attach::{FAILED, socket};
+use super::attach::{FAILED, existing, socket};
 use super::client::{connect, receive, send};
 use super::events::NodeEvent;
 use super::file::{self, Job};
@@ -39,7 +39,7 @@ use super::served::Served;
 use crate::io::preload;
 use crate::options::inner::NodeOptions;
 use crate::process::{self, Side, monotonic_us};
-use crate::session::directory::{NODES_TRIED_MAX, Session};
+use crate::session::directory::{NODES_TRIED_MAX, Session, name_of};
 use crate::session::events::Event;
 use crate::session::store;
 use crate::warm;
@@ -68,14 +68,14 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     let _ = rustix::process::setsid();
     let prepared = Node::prepare(options);
     match &prepared {
-        Ok(Some(node)) => println!("{}", socket(node.session.directory()).display()),
-        Ok(None) => {}
+        Ok(Prepared::Node(node)) => println!("{}", socket(node.session.directory()).display()),
+        Ok(Prepared::Exists(Some(socket))) => println!("{}", socket.display()),
+        Ok(Prepared::Exists(None)) => {}
         Err(error) => println!("{FAILED}{error:#}"),
     }
     let _ = io::stdout().flush();
     rustix::stdio::dup2_stdout(&null)?;
-    // Another process of this node may have started an agent already.
-    if let Some(mut node) = prepared? {
+    if let Prepared::Node(mut node) = prepared? {
         node.serve()?;
     }
     Ok(0)
@@ -113,6 +113,12 @@ struct Node {
     stage: Stage,
 }
 
+enum Prepared {
+    Node(Box<Node>),
+    /// The node has an agent, with this socket if it is that far.
+    Exists(Option<PathBuf>),
+}
+
 enum Stage {
     /// Waiting for the roster, until this time.
     Joining(Instant),
@@ -122,11 +128,14 @@ enum Stage {
 }
 
 impl Node {
-    fn prepare(options: &NodeOptions) -> Result<Option<Node>> {
+    fn prepare(options: &NodeOptions) -> Result<Prepared> {
         let job = Job::read(&options.job)?;
         let store = options.store.as_deref().or(job.service.store.as_deref());
         let store = store::choose(store, job.service.store_bytes_max, 1)?;
-        let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else { return Ok(None) };
+        let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else {
+            let named = options.store.as_deref().or(job.service.store.as_deref());
+            return Ok(Prepared::Exists(existing(named, &name_of(job.session))));
+        };
         let path = socket(session.directory());
         let mut listener = UnixListener::bind(&path).with_context(|| format!("{} can't be made", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
@@ -141,7 +150,7 @@ impl Node {
             let library = preload::copy(session.directory()).ok()?;
             Some(NodeIo { library, is_everywhere: false, options })
         });
-        Ok(Some(Node {
+        Ok(Prepared::Node(Box::new(Node {
             job,
             job_file: Some(options.job.clone()).filter(|job| job.is_absolute()),
             is_front_lost: false,
@@ -162,7 +171,7 @@ impl Node {
             processes_total: 0,
             next: FRONT.0 + 1,
             stage: Stage::Joining(Instant::now() + ROSTER_MAX),
-        }))
+        })))
     }
 
     fn serve(&mut self) -> Result<()> {

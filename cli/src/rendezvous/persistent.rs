@@ -3,14 +3,18 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use super::allocation::{Claim, keeper};
 use super::events::NodeEvent;
+use super::file::JobFile;
 use super::programs::{discover_all, find, programs, service};
-use super::run::open;
+use super::run::{launcher, open, prefix};
 use super::watch::Watch;
 use crate::discover::{serves, why_nothing};
 use crate::message::{log, show};
@@ -25,6 +29,9 @@ use crate::usage;
 /// Prefix of the process's standard output if it fails; the reason follows.
 pub const FAILED: &str = "failed: ";
 
+/// How long the job's nodes may take to serve.
+const KEPT_MAX: Duration = Duration::from_secs(20);
+
 /// Stands for the program of a session that was made without one.
 const ANY_PROGRAM: &str = "sh";
 
@@ -33,6 +40,7 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
+    let ends = sender.clone();
     let opened = prepare(options).and_then(|service| {
         signals::watch(sender.clone())?;
         open(&options.service, service, sender.clone())
@@ -45,22 +53,62 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
         }
     };
     front.expect_many();
+    let start = Start::now();
+    let mut watch = Watch::new(&job.service);
+    let claim = Claim::make(&file);
+    let is_kept = claim.is_some()
+        && keep_nodes(options, &file, ends)?
+        && {
+            let kept = wait_until_ready(&events, &mut watch, start);
+            if !kept {
+                log(
+                    "warning: the job's nodes can't be kept by a step of their own, so the session has those of its first launch",
+                );
+            }
+            kept
+        };
     println!("{}", name_of(job.session));
     io::stdout().flush()?;
     close_output()?;
     env::set_current_dir("/")?;
-    let start = Start::now();
-    let mut watch = Watch::new(&job.service);
-    let lease = Duration::from_secs(60 * u64::from(options.lease));
+    let lease = if is_kept { Duration::MAX } else { Duration::from_secs(60 * u64::from(options.lease)) };
     serve(&events, lease, |event| watch.note(event, start));
     // From now on no launch finds the session.
-    drop(file);
+    drop((claim, file));
     front.end();
     watch.collect_reports(&events, start);
     let summary = watch.summary(&job.service, "a session of several launches", start);
     usage::record(options.program.first().map_or(OsStr::new(ANY_PROGRAM), OsString::as_os_str), &summary, false);
     front.close(summary.to_string());
     Ok(0)
+}
+
+/// Starts the step that keeps the job's nodes; its end is the session's. False if there is none.
+fn keep_nodes(options: &StartOptions, file: &JobFile, ends: Sender<Event>) -> Result<bool> {
+    let prefix = prefix(&options.service, file.path())?;
+    let Some(command) = keeper(prefix) else { return Ok(false) };
+    let mut command = launcher(&command);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut step = command.spawn()?;
+    thread::Builder::new().name("keeper".into()).spawn(move || {
+        let _ = step.wait();
+        // Without a receiver, the session has ended already.
+        let _ = ends.send(Event::Node(NodeEvent::Stop));
+    })?;
+    Ok(true)
+}
+
+/// Waits until the kept nodes serve. False if they don't.
+fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -> bool {
+    let deadline = Instant::now() + KEPT_MAX;
+    while !watch.is_ready() {
+        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Node(NodeEvent::Stop)) | Err(_) => return false,
+            Ok(Event::Node(event)) => watch.note(event, start),
+            Ok(_) => {}
+        }
+    }
+    true
 }
 
 /// Closes standard output and error, so that no process waits for their end.

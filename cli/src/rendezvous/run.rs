@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use headwater_closure::scope::Scope;
 use headwater_launch::command::Prepared;
 
+use super::allocation;
 use super::client::FrontClient;
 use super::file::{Job, JobFile};
 use super::front::Front;
@@ -190,6 +192,23 @@ pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
     }
 }
 
+/// Runs the command in the session of this process's job; returns its exit status. `None` if there is none that serves
+/// what the options ask for.
+pub fn run_in_job(options: &RunOptions) -> Option<Result<u8>> {
+    let asks_more = options.show_scope || options.report.is_some() || options.sealed.sealed.is_some();
+    if asks_more || options.nodes > 1 || options.ppn > 1 {
+        return None;
+    }
+    let (session, _) = allocation::session(&options.service)?;
+    match join_session(options, &session) {
+        Ok((command, _use)) => Some(run_command(&command)),
+        Err(error) => {
+            log(format_args!("warning: {error:#}. This launch has a session of its own"));
+            None
+        }
+    }
+}
+
 /// Held while a launch in a session runs: the connection that counts it, and its files.
 struct SessionUse {
     _client: FrontClient,
@@ -199,14 +218,20 @@ struct SessionUse {
 /// Registers a launch in a session; returns the command for the session's nodes.
 fn join_session(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, SessionUse)> {
     let (path, job) = Job::of_session(session, options.service.job_dir.as_deref())?;
-    let mut client =
-        FrontClient::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
-    ensure!(matches!(client.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} is ending");
+    let client = begin_launch(session, &job)?;
     let names = find(&options.program, options.marker.as_deref())?.map(|found| programs(&found));
     let names = names.unwrap_or_else(|| options.program[..1].to_vec());
     let io = preload::settle(&options.io, &names, names.first().and_then(|name| preload::examine(name)).as_ref());
     let (command, replaced) = prepared_command(options, &io, &path, true)?;
     Ok((command, SessionUse { _client: client, _files: replaced }))
+}
+
+/// Registers a launch in a session, for as long as the connection is held.
+pub fn begin_launch(session: &str, job: &Job) -> Result<FrontClient> {
+    let mut client =
+        FrontClient::new(job).with_context(|| format!("the front end of session {session} can't be reached"))?;
+    ensure!(matches!(client.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} is ending");
+    Ok(client)
 }
 
 /// Runs the command without Headwater, and reports why.
@@ -239,25 +264,38 @@ fn prepared_command(
     job: &Path,
     io_everywhere: bool,
 ) -> Result<(Vec<OsString>, Vec<Written>)> {
-    let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
-    let mut prefix: Vec<OsString> = vec![on_nodes(&self_exec::installed()?).into(), "exec".into()];
-    prefix.extend(["--job".into(), on_nodes(job).into()]);
-    prefix.extend(options.service.storage.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
+    let mut prefix = prefix(&options.service, job)?;
+    let end = prefix.pop();
     prefix.extend(options.ranks.arguments());
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
     prefix.extend(io.absolute(&cwd, &on_nodes).arguments(io_everywhere));
-    prefix.push("--".into());
+    prefix.extend(end);
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;
     Ok((prepared.arguments, written))
 }
 
-/// Starts the launcher, which ends with this process.
+/// Returns what makes a program of a launcher take part in the session of this job file.
+pub fn prefix(options: &ServiceOptions, job: &Path) -> Result<Vec<OsString>> {
+    let on_nodes = |path: &Path| paths::on_nodes(&options.map, path);
+    let mut prefix: Vec<OsString> = vec![on_nodes(&self_exec::installed()?).into(), "exec".into()];
+    prefix.extend(["--job".into(), on_nodes(job).into()]);
+    prefix.extend(options.storage.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
+    prefix.push("--".into());
+    Ok(prefix)
+}
+
 fn start_launcher(arguments: &[OsString]) -> Result<Processes> {
+    Ok(Processes::of(launcher(arguments).spawn().context("the launcher can't be started")?))
+}
+
+/// Returns a command that starts a launcher, which ends with this process.
+pub fn launcher(arguments: &[OsString]) -> Command {
     let mut command = self_exec::command();
     command.args(["exec", "--parent", &std::process::id().to_string(), "--gently", "--"]).args(arguments);
     command.env_remove(launch::SESSION).env_remove(launch::TABLE).env_remove(launch::MOUNT);
-    Ok(Processes::of(command.spawn().context("the launcher can't be started")?))
+    command
 }
 
 /// Writes changed copies of the launcher's files of programs, beside the job file.

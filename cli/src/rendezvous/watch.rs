@@ -140,6 +140,11 @@ impl Watch {
         &mut self.nodes[node as usize]
     }
 
+    /// Returns whether membership is decided, and each node serves or can't.
+    pub fn is_ready(&self) -> bool {
+        !self.nodes.is_empty() && self.nodes.iter().all(|node| node.mechanism.is_some() || node.is_gone)
+    }
+
     /// Waits for the reports of the remaining nodes.
     pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start) {
         let deadline = Instant::now() + REPORTS_MAX;

@@ -4,7 +4,7 @@
 //! change may be done already.
 
 use headwater_abi::{Kind, Path};
-use headwater_fuse::NodeId;
+use headwater_fuse::{NodeId, Operation};
 use rustix::fs::{
     AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, linkat, makedev, mkdirat, mknodat, openat, renameat_with,
     symlinkat, unlinkat,
@@ -15,6 +15,7 @@ use super::content::cache_writer;
 use super::passthrough::{Stop, make_all_passthrough, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
+use crate::nodes::is_unseen;
 use crate::source_file::{Identity, Target, made_entry, may_want_record};
 
 /// Mode bits that a caller chooses for a new file.
@@ -157,10 +158,12 @@ fn make(
     Ok(call.answer_entry(&entry))
 }
 
-/// Prepares a name for creation: makes its path passthrough and ensures that it can get a node.
+/// Prepares a name for creation: makes its path passthrough and ensures that it can get a node. No node knows anything
+/// below a new directory, so all below it becomes passthrough, and what is made there need not be announced.
 fn locate_new(call: &Call<'_>, name: &[u8]) -> Result<Location, Stop> {
     let at = locate(call, call.request.node, name)?;
-    make_passthrough(call, &at.path, false)?;
+    let is_directory = matches!(call.request.operation, Operation::Mkdir { .. });
+    make_passthrough(call, &at.path, is_directory && is_unseen(call.view, &at.path))?;
     match call.view.source_files.wanted_for(&call.view.tables, &at.path) {
         Some(record) if may_want_record(call) => Err(Stop::Flow(call.want_record(&record))),
         Some(_) => {

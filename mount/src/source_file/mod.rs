@@ -35,8 +35,9 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::as_either;
 use crate::view::View;
 
-/// The least time for which the kernel caches attributes that come with a name: until the system call has checked
-/// permissions. The next call looks the name up again.
+/// The least time for which the kernel caches attributes that come with a name, and directories: until the system call
+/// has checked permissions. A directory that another node has moved meanwhile answers ESTALE, and the kernel looks it up
+/// again.
 const LOOKED_UP_TTL: Duration = Duration::from_millis(1);
 
 /// The largest extended attribute, and the longest list of them, as in linux/limits.h.
@@ -104,7 +105,13 @@ fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Re
     let node = view.source_files.claim(&view.tables, path, &target.attr, is_last)?;
     view.source_files.files.confirm(node, Identity::of(&target.attr));
     let ttl = call.source_ttl(path);
-    Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl: ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
+    let entry_ttl = ttl_of(ttl, &target.attr);
+    Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
+}
+
+/// Returns how long the kernel caches an object's name and attributes.
+fn ttl_of(ttl: Duration, attr: &Attr) -> Duration {
+    if attr.kind() == Kind::Dir { ttl.max(LOOKED_UP_TTL) } else { ttl }
 }
 
 /// Returns false if the request must do without a record.
@@ -199,7 +206,7 @@ fn getattr(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
     let (attr, ttl) = match target_of(call, path) {
         Ok(target) => {
             call.view.source_files.files.confirm(call.request.node, Identity::of(&target.attr));
-            (shown(call.view, path, &target), call.source_ttl(path))
+            (shown(call.view, path, &target), ttl_of(call.source_ttl(path), &target.attr))
         }
         Err(errno) => match unread::successor(call, path) {
             Some(target) => (shown(call.view, path, &target), call.source_ttl(path)),

@@ -26,9 +26,10 @@
 	hwa_announce_change(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
 /* The path may be a directory's. */
 #define TREE(dirfd, path) hwa_announce_change(dirfd, path, HWA_CHANGES_TREE)
+#define NEW(dirfd, path) hwa_announce_change(dirfd, path, HWA_CHANGES_NEW)
 
-NOTED(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
-NOTED(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
+NOTED(int, mkdir, (const char *path, mode_t mode), (path, mode), NEW(AT_FDCWD, path))
+NOTED(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), NEW(fd, path))
 NOTED(int, mkfifo, (const char *path, mode_t mode), (path, mode), HERE(path))
 NOTED(int, mkfifoat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
 NOTED(int, mknod, (const char *path, mode_t mode, dev_t dev), (path, mode, dev), HERE(path))

@@ -122,6 +122,22 @@ pub fn modules_that_a_program_compiles_are_used(via: Mechanism) {
     );
 }
 
+pub fn what_is_made_in_a_new_directory_is_not_announced(via: Mechanism) {
+    const FILES: u64 = 50;
+    let fixture = Fixture::new("newdir");
+    fixture.file("pkg/known/file", "", 0o644);
+    let script = format!(
+        "import os, sys; pkg = sys.argv[1]; os.makedirs(pkg + '/known', exist_ok=True); new = f'{{pkg}}/{{os.getpid()}}'; os.mkdir(new)\n\
+         for n in range({FILES}):\n    open(f'{{new}}/{{n}}.part', 'w').write('text'); os.rename(f'{{new}}/{{n}}.part', f'{{new}}/{{n}}')\n\
+         print(len(os.listdir(new)), os.listdir(pkg + '/known'))"
+    );
+    let program = Program::new("python3").args(["-c", &script]).arg(fixture.path("pkg"));
+    let session = fixture.headwater().via(via).on(2, 1).run(&program);
+    assert_eq!((&*session.output.stdout, session.output.status), (&*format!("{FILES} ['file']\n").repeat(2), 0));
+    session.assert_served();
+    assert!(session.number("overlay.messages") < FILES, "{} messages", session.number("overlay.messages"));
+}
+
 pub fn what_is_open_shows_what_others_write(via: Mechanism) {
     let fixture = Fixture::new("following");
     let make = || fixture.file("pkg/file", "a".repeat(8000), 0o644);

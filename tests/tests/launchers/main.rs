@@ -1,6 +1,7 @@
 //! Programs that real launchers start on several nodes: the same result as without Headwater, each file read
 //! once, and nothing left.
 
+mod allocations;
 mod bad_days;
 mod fabric;
 mod interfaces;

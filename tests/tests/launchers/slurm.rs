@@ -13,7 +13,7 @@ use crate::site::{Site, in_any_order};
 /// How long steps at once may take.
 const STEPS_MAX: Duration = Duration::from_secs(60);
 
-fn with_slurm(test: impl Fn(&Site)) {
+pub fn with_slurm(test: impl Fn(&Site)) {
     let Some(site) = Site::new() else { return };
     let directory = site.directory("slurm");
     match Slurm::start(&site.cluster, &directory) {
@@ -48,7 +48,7 @@ if [ $times = twice ]; then python3 \"$@\" & python3 \"$@\"; wait; fi
 exec python3 \"$@\"
 ";
 
-fn args(line: &str) -> Vec<String> {
+pub fn args(line: &str) -> Vec<String> {
     line.split(' ').map(String::from).collect()
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use headwater_tests::harness::services::{SLURM_CONF, Slurm, succeeds};
 use headwater_tests::harness::{Output, Running, headwater_binary, skipped, wait_until};
 
+use crate::allocations::{in_job, in_shell};
 use crate::site::{Site, in_any_order};
 
 /// How long programs may take to be up, and steps to end.
@@ -50,6 +51,7 @@ fn steps_with_the_plugin() {
     plugged.users_and_sites_choose();
     plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
+    plugged.steps_share_the_jobs_session();
     plugged.programs_of_several_kinds_and_users();
     plugged.what_is_missing_is_reported();
     plugged.ends_leave_nothing();
@@ -199,6 +201,18 @@ impl Plugged<'_> {
         sessions.dedup();
         assert!(sessions.len() == 3 && !sessions[0].is_empty(), "each step has a session: {printed}");
         assert!(printed.contains("batch=\n") && printed.contains("off=\n"), "{printed}");
+    }
+
+    fn steps_share_the_jobs_session(&self) {
+        self.site.forget();
+        let step = format!("srun -N4 -n4 --headwater {}", in_shell(&self.site.program()));
+        let shown = "srun -N1 -n1 --headwater sh -c 'echo session $HEADWATER_SESSION'";
+        let output = in_job(self.site, &format!("{step}; {step}; {shown}"));
+        self.site.assert_clean();
+        assert_eq!(output.stdout.lines().filter(|line| line.starts_with("36100 ")).count(), 8, "{output:?}");
+        let session = output.stdout.lines().next().unwrap_or_default();
+        assert!(output.stdout.ends_with(&format!("session {session}\n")), "{output:?}");
+        assert_eq!(self.site.repeated(), [""; 0]);
     }
 
     fn programs_of_several_kinds_and_users(&self) {

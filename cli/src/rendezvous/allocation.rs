@@ -1,0 +1,119 @@
+//! The session of a batch system's job, which all steps of the job share.
+//!
+//! A link beside the job file, named by the job, leads to the session. On Slurm a step of its own, which shares the
+//! others' resources, keeps the session's nodes for as long as the session lasts: what a step starts ends with it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use super::file::{Job, JobFile, directory_or_default};
+use crate::options::run::ServiceOptions;
+use crate::session::directory::is_session_name;
+use crate::via::Via;
+
+/// Batch systems, and their variables with the job's number.
+const JOBS: [(&str, &str); 3] = [("slurm", "SLURM_JOB_ID"), ("pbs", "PBS_JOBID"), ("lsf", "LSB_JOBID")];
+/// What the step that keeps the nodes runs there.
+const KEEPER: [&str; 2] = ["sleep", "infinity"];
+
+/// The job's link to its session; it is removed when this is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    link: PathBuf,
+    session: PathBuf,
+}
+
+impl Claim {
+    /// Makes a session the one of this process's job. `None` outside of jobs, and if the job has a session already.
+    pub fn make(file: &JobFile) -> Option<Claim> {
+        let directory = file.path().parent()?;
+        let link = directory.join(name_of_job(|name| env::var(name).ok())?);
+        let session = PathBuf::from(file.path().file_name()?);
+        if !link.exists() {
+            // The link of a session that was killed.
+            let _ = fs::remove_file(&link);
+        }
+        symlink(&session, &link).ok()?;
+        Some(Claim { link, session })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if fs::read_link(&self.link).is_ok_and(|session| session == self.session) {
+            let _ = fs::remove_file(&self.link);
+        }
+    }
+}
+
+/// Returns the session of this process's job, if it has one that serves what these options ask for.
+pub fn session(options: &ServiceOptions) -> Option<(String, Job)> {
+    let directory = directory_or_default(options.job_dir.as_deref()).ok()?;
+    let link = directory.join(name_of_job(|name| env::var(name).ok())?);
+    let name = fs::read_link(link).ok()?.into_os_string().into_string().ok()?;
+    let (_, job) = Job::of_session(&name, Some(&directory)).ok()?;
+    serves(&job, options).then_some((name, job))
+}
+
+/// Returns whether a session serves what these options ask for.
+fn serves(job: &Job, options: &ServiceOptions) -> bool {
+    let scope = &job.service.scope;
+    let is_in = |directory: &PathBuf| {
+        let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+        let above = |(_, path): &&(bool, String)| directory.starts_with(path);
+        let nearest = scope.iter().filter(above).max_by_key(|(_, path)| path.len());
+        nearest.is_some_and(|(is_served, _)| *is_served)
+    };
+    (options.via == Via::Auto || options.via == job.service.via)
+        && options.shared.iter().all(is_in)
+        && !options.exclude.iter().any(is_in)
+}
+
+/// Returns the command that keeps the job's nodes; `prefix` is what makes a program of the launcher take part. `None` if
+/// the batch system has no such command, or in a step, which can't speak for the job.
+pub fn keeper(prefix: Vec<OsString>) -> Option<Vec<OsString>> {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let nodes: u32 = env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()?;
+    if !is_set("SLURM_JOB_ID") || is_set("SLURM_STEP_ID") {
+        return None;
+    }
+    let options = [
+        format!("--nodes={nodes}"),
+        format!("--ntasks={nodes}"),
+        "--ntasks-per-node=1".into(),
+        "--job-name=headwater".into(),
+    ];
+    let shared = ["--overlap", "--mem=0", "--cpu-bind=none", "--mpi=none", "--input=none", "--quiet"];
+    let words = ["srun"].into_iter().chain(shared).map(OsString::from).chain(options.into_iter().map(OsString::from));
+    Some(words.chain(prefix).chain(KEEPER.into_iter().map(OsString::from)).collect())
+}
+
+/// Returns the name of the link of the job with these variables.
+fn name_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (system, id) = JOBS.iter().find_map(|(system, name)| Some((system, variable(name)?)))?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
+    let cluster = variable("SLURM_CLUSTER_NAME").filter(|_| *system == "slurm");
+    let name = [Some((*system).to_owned()), cluster, Some(id)].into_iter().flatten().collect::<Vec<String>>().join("-");
+    (name.chars().all(is_plain) && !is_session_name(name.as_ref())).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_by_its_batch_system() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let of = |name: &str| Some(variables.iter().find(|(key, _)| *key == name)?.1.to_owned());
+            assert_eq!(name_of_job(of).as_deref(), expected);
+        };
+        check(&[("SLURM_JOB_ID", "12")], Some("slurm-12"));
+        check(&[("SLURM_JOB_ID", "12"), ("SLURM_CLUSTER_NAME", "alps")], Some("slurm-alps-12"));
+        check(&[("PBS_JOBID", "7[3].server"), ("SLURM_CLUSTER_NAME", "alps")], Some("pbs-7[3].server"));
+        check(&[("LSB_JOBID", "../x")], None);
+        check(&[], None);
+    }
+}

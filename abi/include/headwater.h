@@ -227,8 +227,12 @@ static inline int headwater_lstat(const char *path, struct stat *out)
 	long count;
 	int result;
 
-	if (headwater_serves_below_(path, below))
-		return lstat(below, out);
+	/* The mount shows absolute links as relative ones. */
+	if (headwater_serves_below_(path, below)) {
+		result = lstat(below, out);
+		if (result != 0 || !S_ISLNK(out->st_mode))
+			return result;
+	}
 	count = headwater_begin_();
 	result = lstat(path, out);
 	headwater_end_(count);
@@ -237,14 +241,9 @@ static inline int headwater_lstat(const char *path, struct stat *out)
 
 static inline ssize_t headwater_readlink(const char *path, char *buffer, size_t bytes)
 {
-	char below[HEADWATER_PATH_BYTES_];
-	ssize_t result;
-	long count;
+	long count = headwater_begin_();
+	ssize_t result = readlink(path, buffer, bytes);
 
-	if (headwater_serves_below_(path, below))
-		return readlink(below, buffer, bytes);
-	count = headwater_begin_();
-	result = readlink(path, buffer, bytes);
 	headwater_end_(count);
 	return result;
 }

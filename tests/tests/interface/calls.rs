@@ -110,7 +110,8 @@ fn check_all(site: &mut Site, via: Option<Mechanism>, program: &Path, is_served:
     let served = if is_served { "1" } else { "0" };
     let calls = calls();
     let more = [("session", served), ("served=@/one", served), ("served=@/link", served), ("served=@/", served)];
-    let all: Vec<(&str, &str)> = more.into_iter().chain(calls.iter().map(|(call, text)| (*call, text.as_str()))).collect();
+    let all: Vec<(&str, &str)> =
+        more.into_iter().chain(calls.iter().map(|(call, text)| (*call, text.as_str()))).collect();
     check(site, via, program, &all, is_served.then_some([1, 0, 0]));
 }
 
@@ -194,7 +195,8 @@ fn a_thread_switches_its_ordinary_calls_off() {
         ("plain=@/one", "one"),
     ];
     check(&mut site, Some(Mechanism::Audit), &program, &calls, [5, 0, 0]);
-    let plain: Vec<_> = calls.map(|(call, result)| (call, if call.starts_with("served") { "0" } else { result })).into();
+    let plain: Vec<_> =
+        calls.map(|(call, result)| (call, if call.starts_with("served") { "0" } else { result })).into();
     check(&mut site, None, &program, &plain, None);
 }
 

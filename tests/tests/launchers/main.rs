@@ -13,3 +13,4 @@ mod site;
 mod slurm;
 mod spank;
 mod ssh;
+mod tools;

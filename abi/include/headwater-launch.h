@@ -140,7 +140,7 @@ static inline int headwater_wait_(pid_t pid)
 
 /* ---- the front end ---- */
 
-/* A session, which ends at the latest with the process that has begun it. */
+/* A session, which ends at the latest with the process that has begun it, and those forked from it. */
 struct headwater_session {
 	/* What the daemons on the nodes need; NULL if there is no session. It may be copied as text, without an end of
 	 * line. */
@@ -255,6 +255,8 @@ static inline int headwater_session_end(struct headwater_session *session)
 	int status = 0;
 
 	if (session->job) {
+		/* Forked processes may have it, too. */
+		shutdown(session->front.link, SHUT_RDWR);
 		close(session->front.link);
 		status = headwater_wait_(session->front.pid);
 	}
@@ -331,6 +333,8 @@ static inline void headwater_node_wait(const struct headwater_node *node)
 
 	end.fd = node->link;
 	end.events = POLLIN;
+	if (node->link < 0)
+		return;
 	while (poll(&end, 1, -1) < 0 ? errno == EINTR : recv(node->link, &byte, 1, MSG_DONTWAIT) > 0)
 		;
 }

@@ -12,6 +12,8 @@ const STRICT: [&str; 2] = ["-pedantic", "-I{include}"];
 pub struct Site {
     mounted: Mounted,
     fixture: Fixture,
+    /// A directory of them that the sessions leave out.
+    excluded: Option<String>,
 }
 
 impl Site {
@@ -23,7 +25,7 @@ impl Site {
         }
         fixture.link("one", "files/link");
         let mounted = Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true });
-        Some(Site { mounted: mounted.map_err(skipped).ok()?, fixture })
+        Some(Site { mounted: mounted.map_err(skipped).ok()?, fixture, excluded: None })
     }
 
     /// Builds a program of `tests/programs/interface` outside of the shared file system.
@@ -50,6 +52,7 @@ impl Site {
             let shared = self.mounted.path().display().to_string();
             let binary = headwater_binary().display().to_string();
             program = program.behind([&binary, "run", "--quiet", "--via", via.name(), "--shared", &shared, "--"]);
+            program = self.excluded.iter().fold(program, |program, path| program.env("HEADWATER_EXCLUDE", path));
         }
         self.mounted.reset();
         let output = program.run();
@@ -150,12 +153,16 @@ fn strict_compilers_accept_the_headers() {
         }
         let include = headwater_tests::prefix().join("include");
         for standard in standards {
-            for header in ["headwater.h", "headwater-launch.h", "headwater/spindle/spindle.h"] {
+            for (header, posix) in [
+                ("headwater.h", "-DPLAIN"),
+                ("headwater/spindle/spindle.h", "-DPLAIN"),
+                ("headwater-launch.h", "-D_POSIX_C_SOURCE=200809L"),
+            ] {
                 let empty = site.fixture.file("empty", "", 0o644);
                 let program = Program::new(compiler)
                     .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-x", language])
                     .args([format!("-std={standard}"), format!("-I{}", include.display())])
-                    .args(["-include", header])
+                    .args([posix, "-include", header])
                     .arg(empty);
                 let output = program.run();
                 assert_eq!(output.status, 0, "{compiler} {standard} {header}: {output:?}");
@@ -240,14 +247,26 @@ fn what_the_kernel_serves_cannot_be_switched_off() {
 }
 
 #[test]
-fn a_file_that_is_written_is_the_source_file() {
+fn what_is_written_or_excluded_is_not_served() {
     let Some(mut site) = Site::new() else { return };
     let program = site.build("calls.c", &[]);
+    for via in [Mechanism::Audit, Mechanism::Namespace] {
+        let calls = [
+            ("served=@/two", "1"),
+            ("write=@/two", "two"),
+            ("served=@/two", "0"),
+            ("open=@/two", "two"),
+            ("disable", if via == Mechanism::Audit { "0" } else { "-1 Operation not supported" }),
+            // Changes are announced all the same.
+            ("write=@/one", "one"),
+            ("served=@/one", "0"),
+        ];
+        check(&mut site, Some(via), &program, &calls, None);
+    }
+    site.fixture.file("files/out/three", "three", 0o644);
+    site.excluded = Some(site.path("out"));
     for via in Mechanism::ALL {
-        let made = format!("write=@/new-{}", via.name());
-        let calls = [("disable", "IGNORED"), (made.as_str(), ""), ("served=@/one", "1")];
-        let (lines, _) = site.run(Some(via), &program, &calls.map(|(call, _)| call));
-        assert_eq!(lines.last().map(String::as_str), Some("served=@/one: 1"), "{lines:?}");
-        assert!(site.fixture.path(&format!("files/new-{}", via.name())).exists(), "{lines:?}");
+        let calls = [("served=@/out/three", "0"), ("open=@/out/three", "three"), ("served=@/two", "1")];
+        check(&mut site, Some(via), &program, &calls, None);
     }
 }

@@ -3,4 +3,5 @@
 //! They run `target/dist/bin/headwater`, with the headers beside it; `cargo xtask dist` makes both.
 
 mod calls;
+mod session;
 mod spindle;

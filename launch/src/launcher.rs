@@ -23,6 +23,8 @@ pub enum Launcher {
     Pbs,
     /// A launcher known by PMIx alone; only in the information of a process.
     Pmix,
+    /// A tool that includes `<headwater-launch.h>`; only in the information of a node agent.
+    Tool,
     /// A launcher in whose command line the user's marker is; never in the information of a process.
     Marked,
 }
@@ -40,6 +42,7 @@ impl Launcher {
             Launcher::Jsm => "JSM",
             Launcher::Pbs => "PBS",
             Launcher::Pmix => "PMIx",
+            Launcher::Tool => "a tool",
             Launcher::Marked => "marked",
         }
     }

@@ -6,7 +6,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
+use crate::view::ServedBy;
 use crate::{change, content, directory, nodes, source_file};
+
+/// `HEADWATER_ATTRIBUTE` of `abi/include/headwater/calls.h`.
+const SERVED_ATTRIBUTE: &[u8] = b"user.headwater.served";
 
 /// Serves a request. Returns what it waits for, if it is not answered.
 pub(crate) fn serve(call: &Call<'_>) -> Option<Demand> {
@@ -36,7 +40,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
         Operation::Readdir { offset, bytes, plus } => directory::read(call, offset, bytes, plus),
         Operation::Releasedir => answered(call.reply.ok()),
         Operation::Statfs => statfs(call),
-        Operation::Getxattr { name, .. } => getxattr(call, name),
+        Operation::Getxattr { name, bytes } => getxattr(call, name, bytes),
         Operation::Listxattr { .. } => use_source(call),
         Operation::Forget { lookups } => {
             call.view.release(call.request.node, lookups);
@@ -80,8 +84,15 @@ fn statfs(call: &Call<'_>) -> Flow {
 }
 
 /// Answers attributes that the kernel and common tools request of every file; they belong to the mount, not to the
-/// source file.
-fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
+/// source file. So does the one by which programs ask whether a file is served.
+fn getxattr(call: &Call<'_>, name: &[u8], bytes: u32) -> Flow {
+    if name == SERVED_ATTRIBUTE {
+        return match (is_served(call), bytes) {
+            (true, 0) => answered(call.reply.count(1)),
+            (true, _) => answered(call.reply.data(b"1")),
+            (false, _) => call.fail(Errno::NODATA),
+        };
+    }
     if name.starts_with(b"system.posix_acl_") {
         return call.fail(Errno::OPNOTSUPP);
     }
@@ -89,6 +100,16 @@ fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
         return call.fail(Errno::NODATA);
     }
     use_source(call)
+}
+
+/// Returns true if the request's file is served, rather than the source file.
+fn is_served(call: &Call<'_>) -> bool {
+    let (view, node) = (call.view, call.request.node);
+    let path = view.path_of(node).filter(|_| view.source_files.unrecorded(node).is_none());
+    path.is_some_and(|path| {
+        let state = view.tables.read(|reader| reader.find(path.as_bytes()).map(|record| record.state));
+        view.served_by(&path, state.unwrap_or_default()) == ServedBy::Snapshot
+    })
 }
 
 fn use_source(call: &Call<'_>) -> Flow {

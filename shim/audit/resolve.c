@@ -335,7 +335,8 @@ static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, uns
 			(want & HW_WANT_TREE || !itself ? HW_TREE_PASSTHROUGH : HW_PASSTHROUGH | HW_TREE_PASSTHROUGH))
 			return false;
 	}
-	if (how & HWA_CHANGES_NEW && step != STEP_KNOWN && !(found->record && found->record->path_bytes == found->path.bytes))
+	if (how & HWA_CHANGES_NEW && step != STEP_KNOWN &&
+		!(found->record && found->record->path_bytes == found->path.bytes))
 		want |= HW_WANT_TREE;
 	bool link = step == STEP_KNOWN && HW_KIND(found->state) == HW_LINK;
 	if (hwa_absolute(dirfd, path, &found->path) < 0)

@@ -31,6 +31,15 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 	return result;
 }
 
+/* Returns the address of the thread's own data, which differs for each thread. */
+static inline uintptr_t hwa_thread_pointer(void)
+{
+	uintptr_t pointer;
+
+	__asm__("mov %%fs:0, %0" : "=r"(pointer));
+	return pointer;
+}
+
 #elif defined(__aarch64__)
 
 static inline long hwa_syscall6(long number, long a, long b, long c, long d, long e, long f)
@@ -45,6 +54,14 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 
 	__asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
+}
+
+static inline uintptr_t hwa_thread_pointer(void)
+{
+	uintptr_t pointer;
+
+	__asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+	return pointer;
 }
 
 #else

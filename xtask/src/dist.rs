@@ -28,6 +28,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_tree(&shell.path("integrations/tmpfiles"), &dist.join("share/headwater/tmpfiles.d"))?;
         files::copy_tree(&shell.path("integrations/grafana"), &dist.join("share/headwater/grafana"))?;
         files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
+        files::copy_tree(&shell.path("integrations/launch"), &dist.join("share/headwater/launch"))?;
         files::copy_tree(&shell.path("integrations/guard"), &dist.join("share/headwater/guard"))?;
         files::copy_if_changed(&shell.path("packaging/install.sh"), &dist.join("install.sh"))?;
         let module = format!("share/modulefiles/headwater/{}.lua", env!("CARGO_PKG_VERSION"));

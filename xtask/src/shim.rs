@@ -98,7 +98,7 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
     let mut checks = Vec::new();
     for directory in
-        ["abi/include/headwater", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
+        ["abi/include", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
     {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
@@ -107,8 +107,8 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     let results = side_by_side::map(&checks, |(directory, header)| {
         let mut command = compiler(shell);
         command.arg(format!("-I{AUDIT_SOURCES}")).args(["-Impiio".to_owned(), format!("-I{}", mpiio::CALLS)]);
-        // For sets of processors, as the header itself states, and for the loader's lists of objects.
-        command.args([spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
+        // For POSIX, sets of processors, as the headers themselves state, and for the loader's lists of objects.
+        command.args(["abi/include", spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
         command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(header);
         shell.run(command.arg("/dev/null")).map(drop)
     });

@@ -23,14 +23,15 @@ const REACH_MAX: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const RETRY: Duration = Duration::from_millis(4);
 
-/// Connects to the node agent of `job`, a job file. With `is_first` this process starts a missing agent at once.
+/// Connects to the node agent of `job`, a job file. With `is_first` this process starts a missing agent at once. A name
+/// without a directory is that of a session whose agents a tool starts (`abi/include/headwater-launch.h`).
 ///
 /// # Errors
 /// The reason why the process uses the source files.
 pub fn attach(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
     let name = job.file_name().ok_or("the job file has no name")?.to_string_lossy().into_owned();
     let started = Instant::now();
-    let mut has_started = false;
+    let mut has_started = job == Path::new(&name);
     loop {
         if let Some(stream) = store::candidates(store).iter().find_map(|store| connect(store, &name)) {
             return answer(stream);

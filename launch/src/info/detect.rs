@@ -16,6 +16,7 @@ pub fn launcher(variables: &Variables<'_>) -> Option<Launcher> {
     let pals = same(variables, "PALS_RANKID", "PMI_RANK");
     let hydra = has("HYDI_CONTROL_FD") || has("MPI_LOCALRANKID") && !pals;
     let found = match () {
+        () if has("HEADWATER_TOOL_NODES") => Launcher::Tool,
         () if step.as_ref().is_some_and(|step| namespace == format!("slurm.pmix.{step}")) => Launcher::Slurm,
         () if flux_answers_pmi(variables) && !orte && !prrte && !has("JSM_NAMESPACE_RANK") => Launcher::Flux,
         () if prrte => Launcher::Prrte,

@@ -17,6 +17,7 @@ pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
         Launcher::Flux => flux(variables, unknown),
         Launcher::Jsm => jsm(variables, unknown),
         Launcher::Pbs => LaunchInfo { node: variables.number("PBS_NODENUM"), ..unknown },
+        Launcher::Tool => tool(variables, unknown),
         Launcher::Marked => unknown,
     }
 }
@@ -138,6 +139,12 @@ fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
         local_size: variables.number("JSM_NAMESPACE_LOCAL_SIZE"),
         ..unknown
     }
+}
+
+/// Reads those that `headwater_node_begin` sets (`abi/include/headwater-launch.h`).
+fn tool(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    let number = |name| variables.number(name);
+    LaunchInfo { node: number("HEADWATER_TOOL_NODE"), nodes: number("HEADWATER_TOOL_NODES"), ..unknown }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! place, and on other nodes those of its daemons' step. The innermost launcher knows the process, so the
 //! first of these that applies decides:
 //!
+//! 0. `HEADWATER_TOOL_NODES`: a tool that started the node agent by `<headwater-launch.h>`.
 //! 1. `PMIX_NAMESPACE` is Slurm's for this very step (`slurm.pmix.JOB.STEP`): Slurm.
 //! 2. `PMI_RANK` and `PMI_SIZE` are `FLUX_TASK_RANK` and `FLUX_JOB_SIZE`, and there is no variable of Open
 //!    MPI, PRRTE or JSM: Flux, which serves PMI itself.

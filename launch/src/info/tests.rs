@@ -63,9 +63,18 @@ fn the_innermost_counts() {
     check(&["PMI_RANK=0 PMI_SIZE=1"], Some(Launcher::Hydra));
     check(&["PBS_NODENUM=1 PBS_TASKNUM=2"], Some(Launcher::Pbs));
     check(&["PBS_NODENUM=0 PBS_TASKNUM=1"], None);
+    check(&[STEP, HYDRA, "HEADWATER_TOOL_NODES=3"], Some(Launcher::Tool));
     check(&["SLURM_JOB_ID=7 SLURM_PROCID=0"], None);
     check(&["SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_STEP_ID=4294967290"], None);
     check(&["SLURM_JOB_ID=x SLURM_PROCID=0 SLURM_STEP_ID=1"], None);
+}
+
+#[test]
+fn a_tool_numbers_its_nodes() {
+    let numbers = |variables: &str| info(variables).map(|info| (info.node, info.nodes, info.rank, info.size));
+    let check = |variables, node| assert_eq!(numbers(variables), Some((node, Some(3), None, None)), "{variables}");
+    check("HEADWATER_TOOL_NODE=2 HEADWATER_TOOL_NODES=3 PMI_RANK=1 PMI_SIZE=2", Some(2));
+    check("HEADWATER_TOOL_NODE=3 HEADWATER_TOOL_NODES=3", None);
 }
 
 #[test]

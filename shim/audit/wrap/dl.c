@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 
+#include "headwater/calls.h"
 #include "sys.h"
 
 static int stripped_search(int result, Dl_serinfo *info)
@@ -66,6 +67,8 @@ static char *impl_dlerror(struct hwa_namespace *ns)
 
 WRAP(unsigned long, getauxval, (unsigned long type), (type))
 {
+	if (type == HEADWATER_AUXV)
+		return (unsigned long)&hwa_calls;
 	unsigned long value = REAL(getauxval)(type);
 	const char *original = type == AT_EXECFN && value && hwa_attached() ? hwa_strip_store((const char *)value)
 									    : NULL;

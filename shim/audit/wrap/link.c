@@ -144,7 +144,7 @@ static char *give_path(struct hwa_namespace *ns, const struct hwa_path *path, ch
 static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	/* The file may have another name by now. */
-	if (hwa_unaudited())
+	if (hwa_unaudited() || hwa_is_off())
 		return UNSERVED_POINTER;
 	HWA_FOUND(found);
 	switch (hwa_resolve(AT_FDCWD, path, HW_WANT_ATTR, &found)) {

@@ -73,10 +73,23 @@ static inline int fail(const struct hwa_namespace *ns, int error)
 	return -1;
 }
 
+/* ---- calls.c ---- */
+
+/* How many threads have another count than 0. */
+extern unsigned hwa_shifted;
+bool hwa_is_shifted_off(void);
+/* Returns true if this thread has switched the interception of its calls off. Changes are announced all the same. */
+static inline bool hwa_is_off(void)
+{
+	return __atomic_load_n(&hwa_shifted, __ATOMIC_RELAXED) && hwa_is_shifted_off();
+}
+
 /* Looks a path up. Returns 0, UNSERVED, or -1 with errno set. */
 static inline int look_up(const struct hwa_namespace *ns, int dirfd, const char *path, unsigned want,
 	struct hwa_found *found)
 {
+	if (hwa_is_off())
+		return UNSERVED;
 	enum hwa_answer answer = hwa_resolve(dirfd, path, want, found);
 	if (answer == HWA_FAILS)
 		return fail(ns, found->error);
@@ -114,6 +127,8 @@ bool hwa_is_replaced(const char *original);
 /* Converts what a system call with these arguments has reported of a descriptor or path to the original's. Returns
  * the call's result. */
 long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
+
+extern const struct headwater_calls hwa_calls;
 
 /* ---- dir.c ---- */
 

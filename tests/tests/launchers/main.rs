@@ -14,3 +14,4 @@ mod site;
 mod slurm;
 mod spank;
 mod ssh;
+mod tools;

@@ -153,7 +153,11 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
     match choice.mechanism {
         Mechanism::Off => audience.report_off(options, serves(scope), &choice.reason),
-        _ => hint(options, audience, (file, program), (&ahead, &opened)),
+        mechanism => {
+            let harmed = notes::harmed(file, mechanism, &|path| opened.open(path));
+            harmed.filter(|_| audience.reads_failures()).iter().for_each(log);
+            hint(options, audience, (file, program), (&ahead, &opened));
+        }
     }
     let request = ServiceRequest {
         options,

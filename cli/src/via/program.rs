@@ -57,8 +57,22 @@ const USES_SSH: &[&str] = &[
     "charmrun",
     "horovodrun",
 ];
-/// Programs that do their work through set-ID helpers.
-const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", "crontab", "fusermount3"];
+/// Programs that do their work through set-ID helpers; those that mount use `fusermount3`.
+const USES_SET_ID: &[&str] = &[
+    "podman",
+    "buildah",
+    "singularity",
+    "apptainer",
+    "crontab",
+    "fusermount3",
+    "archivemount",
+    "bindfs",
+    "fuse-overlayfs",
+    "fuse2fs",
+    "gocryptfs",
+    "squashfuse",
+    "squashfuse_ll",
+];
 /// Programs that start others under another root directory, or in other mounts. There the audit library may be
 /// missing, and the session's paths may lead to other files.
 const ENTERS_CONTAINER: &[&str] = &[
@@ -168,6 +182,13 @@ impl Program {
 /// mounts.
 pub fn enters_container(file: &Path) -> bool {
     file.file_name().is_some_and(|name| ENTERS_CONTAINER.iter().any(|program| name == *program))
+}
+
+/// Returns the first of a script's words that is a program that works through set-ID helpers.
+pub fn set_id_user_in(script: &str) -> Option<&'static str> {
+    let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let words = lines.flat_map(|line| line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))));
+    words.into_iter().find_map(|word| USES_SET_ID.iter().copied().find(|program| word == *program))
 }
 
 /// Returns the privilege that executing a file adds to the caller's rights.

@@ -18,11 +18,11 @@ const IMPORTS: &str =
 /// This machine's Python and libraries, with what Charliecloud mounts over. As enroot makes images, their data isn't
 /// compressed.
 const MAKE: &str = r#"cd / && exec mksquashfs usr/bin/python3* usr/lib/python3* usr/lib/$(uname -m)-linux-gnu usr/lib64 "$0" \
-    -no-strip -noD -noF -quiet -no-progress -wildcards -e '... *.a' '... libLLVM*' '... valgrind' '... dri' \
+    -no-strip -noD -noF -quiet -no-progress \
     -p 'bin s 777 0 0 usr/bin' -p 'lib s 777 0 0 usr/lib' -p 'lib64 s 777 0 0 usr/lib64' \
     -p 'dev d 755 0 0' -p 'proc d 755 0 0' -p 'sys d 755 0 0' -p 'tmp d 777 0 0' -p 'home d 755 0 0' -p 'etc d 755 0 0' \
     -p 'etc/passwd f 644 0 0 true' -p 'etc/group f 644 0 0 true' -p 'etc/hosts f 644 0 0 true' \
-    -p 'etc/resolv.conf f 644 0 0 true'"#;
+    -p 'etc/resolv.conf f 644 0 0 true' -wildcards -e '... *.a' '... libLLVM*' '... valgrind' '... dri'"#;
 /// What each node does with the image `$0`, before it runs the arguments in it; `$1` is a directory of the node's.
 const WAYS: [(&str, &str); 3] = [
     ("each node mounts it", r#"image=$0"#),

@@ -156,7 +156,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
     match choice.mechanism {
         Mechanism::Off => audience.report_off(options, serves(scope), &choice.reason),
-        _ => hint(options, audience, (file, program), (&ahead, &opened)),
+        mechanism => hint(options, audience, (file, program, mechanism), (&ahead, &opened)),
     }
     let request = ServiceRequest {
         options,
@@ -249,13 +249,15 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     (program, choice)
 }
 
-/// Gives a person hints on what can't be gained.
+/// Reports what a script may not do in its namespace, and gives a person hints on what can't be gained.
 fn hint(
     options: &RunOptions,
     audience: Audience,
-    (file, program): (&Path, &Program),
+    (file, program, mechanism): (&Path, &Program, Mechanism),
     (ahead, opened): (&Ahead, &Opened),
 ) {
+    let harmed = notes::harmed(file, mechanism, &|path| opened.open(path));
+    harmed.filter(|_| audience.reads_failures()).iter().for_each(log);
     // A recording is on one node anyway.
     if !audience.reads_hints() || options.records {
         return;

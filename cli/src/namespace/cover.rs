@@ -1,13 +1,13 @@
 //! Binds the view over the directories of a scope.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::fs::CWD;
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
 /// A directory of a scope, without links.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,17 +20,25 @@ struct CoveredDirectory {
 /// Binds the part of `view` over each included directory. Binds over each excluded one its original tree, with all
 /// mounts in it.
 ///
+/// The view has no other place then: a mount within `/dev/shm` would keep containers from binding that directory alone.
+///
 /// # Errors
 /// A directory can't be covered. The mount namespace is then incomplete.
 pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
     let directories = directories(scope);
     // Opens all before the first is covered: afterwards the covered directories can't be reached.
-    let trees = directories.iter().map(|directory| tree(view, directory)).collect::<Result<Vec<_>>>()?;
-    for (directory, tree) in directories.iter().zip(trees) {
-        if let Some(tree) = tree {
-            attach_tree(&tree, &directory.path)
-                .with_context(|| format!("{} can't be covered", directory.path.display()))?;
-        }
+    let mut trees = BTreeMap::new();
+    for directory in directories.iter().filter(|directory| directory.is_included) {
+        trees.extend(tree(view, directory)?.map(|tree| (directory, tree)));
+    }
+    if !trees.is_empty() {
+        unmount(view, UnmountFlags::DETACH).with_context(|| format!("{} can't be unmounted", view.display()))?;
+    }
+    for directory in directories.iter().filter(|directory| !directory.is_included) {
+        trees.extend(tree(view, directory)?.map(|tree| (directory, tree)));
+    }
+    for (directory, tree) in &trees {
+        attach_tree(tree, &directory.path).with_context(|| format!("{} can't be covered", directory.path.display()))?;
     }
     Ok(())
 }

@@ -2,15 +2,18 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use headwater_closure::program::{behind_env, script_arguments};
 
-use crate::via::Program;
+use crate::via::{Mechanism, Program, set_id_user_in};
 
 /// Bytes of a `#!` line that are read.
-const LINE_BYTES_MAX: u64 = 256;
+const LINE_BYTES_MAX: usize = 256;
+/// Bytes of a script that are read.
+const SCRIPT_BYTES_MAX: usize = 64 << 10;
 
 /// Programs whose work is to start others.
 const STARTERS: &[&str] = &[
@@ -72,9 +75,7 @@ pub fn first_alone(start: Start) -> Option<String> {
 pub fn starts_others(file: &Path, program: &Program, open: &dyn Fn(&Path) -> io::Result<File>) -> bool {
     let is_starter = |file: &Path| STARTERS.iter().any(|starter| file.file_name() == Some(OsStr::new(starter)));
     let interpreted = || {
-        let mut line = Vec::new();
-        open(file).ok()?.take(LINE_BYTES_MAX).read_to_end(&mut line).ok()?;
-        let arguments = script_arguments(&line)?;
+        let arguments = script_arguments(&start_of(file, LINE_BYTES_MAX, open)?)?;
         let interpreter = behind_env(&arguments).or(arguments.first().map(AsRef::as_ref))?;
         Some(is_starter(Path::new(interpreter)))
     };
@@ -91,9 +92,40 @@ pub fn unaudited(is_demanded: bool, program: &Program) -> Option<String> {
     Some(format!("note: {why}. Leave out --via audit, or use --via namespace"))
 }
 
+/// Returns a note if it is a script that names a program to which a user namespace does harm. `open` opens a file for
+/// reading.
+pub fn harmed(file: &Path, mechanism: Mechanism, open: &dyn Fn(&Path) -> io::Result<File>) -> Option<String> {
+    if mechanism != (Mechanism::Namespace { has_user_namespace: true }) {
+        return None;
+    }
+    let text = start_of(file, SCRIPT_BYTES_MAX, open)?;
+    script_arguments(&text)?;
+    let program = set_id_user_in(&String::from_utf8_lossy(&text))?;
+    Some(format!(
+        "note: {} names {program}, which may use set-ID programs; these gain nothing in a user namespace. If it fails, \
+         use --via audit, or headwater run within the script",
+        file.display()
+    ))
+}
+
+/// Returns the first bytes of a file. What `open` returns may share its offset with others.
+fn start_of(file: &Path, bytes_max: usize, open: &dyn Fn(&Path) -> io::Result<File>) -> Option<Vec<u8>> {
+    let mut start = vec![0; bytes_max];
+    let bytes = open(file).ok()?.read_at(&mut start, 0).ok()?;
+    start.truncate(bytes);
+    Some(start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Seek, SeekFrom};
+
+    fn already_read(path: &Path) -> io::Result<File> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(file)
+    }
 
     #[test]
     fn only_the_first_start_of_one_process_gains_nothing() {
@@ -119,11 +151,27 @@ mod tests {
         let is_one = |name: &str, text: &str| {
             let file = directory.path().join(name);
             std::fs::write(&file, text).unwrap();
-            starts_others(&file, &Program::named(name), &|path| File::open(path))
+            starts_others(&file, &Program::named(name), &already_read)
         };
         assert!(is_one("bash", "") && is_one("make", "") && is_one("mpirun", ""));
         assert!(is_one("job", "#!/bin/sh -e\n") && is_one("job2", "#!/usr/bin/env bash\n"));
         assert!(!is_one("python3", "\x7fELF") && !is_one("app", "") && !is_one("app.py", "#!/usr/bin/env python3\n"));
+    }
+
+    #[test]
+    fn scripts_may_name_what_a_user_namespace_harms() {
+        let directory = tempfile::tempdir().unwrap();
+        let note = |text: &str, has_user_namespace| {
+            let file = directory.path().join("job.sh");
+            std::fs::write(&file, text).unwrap();
+            harmed(&file, Mechanism::Namespace { has_user_namespace }, &already_read)
+        };
+        let job = "#!/bin/sh\nsquashfuse a.sqfs /tmp/a; app\n";
+        assert!(note(job, true).unwrap().contains("job.sh names squashfuse"));
+        assert_eq!(note(job, false), None);
+        for other in ["#!/bin/sh\n# no squashfuse\nnot-podman x\n", "squashfuse a\n", ""] {
+            assert_eq!(note(other, true), None, "{other}");
+        }
     }
 
     #[test]

@@ -7,6 +7,6 @@ pub mod progress;
 mod room;
 
 pub use audience::Audience;
-pub use gain::{Start, first_alone, starts_others, unaudited};
+pub use gain::{Start, first_alone, harmed, starts_others, unaudited};
 pub use nothing::{Naming, why_nothing};
 pub use room::too_small;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::Path as FsPath;
 
 use clap::ValueEnum;
-pub use program::{Program, enters_container};
+pub use program::{Program, enters_container, set_id_user_in};
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
@@ -231,6 +231,7 @@ mod tests {
         }
         check(Via::Auto, &Program::named("ch-run"), false, found(true), ORDINARY, "user namespace");
         check(Via::Auto, &Program::named("apptainer"), false, found(true), Mechanism::Off, "set-ID");
+        check(Via::Auto, &Program::named("squashfuse"), false, found(true), Mechanism::AUDIT_ALONE, "set-ID");
     }
 
     #[test]

@@ -57,8 +57,28 @@ const USES_SSH: &[&str] = &[
     "charmrun",
     "horovodrun",
 ];
-/// Programs that do their work through set-ID helpers.
-const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", "crontab", "fusermount3"];
+/// Programs that do their work through set-ID helpers; those that mount use `fusermount3`.
+const USES_SET_ID: &[&str] = &[
+    "podman",
+    "buildah",
+    "singularity",
+    "apptainer",
+    "crontab",
+    "fusermount3",
+    "archivemount",
+    "bindfs",
+    "fuse-overlayfs",
+    "fuse2fs",
+    "gocryptfs",
+    "squashfuse",
+    "squashfuse_ll",
+];
+/// Those of them that need none where this file, relative to their own directory, is not set-ID.
+const HELPERS: &[(&str, &str)] = &[
+    ("apptainer", "../libexec/apptainer/bin/starter-suid"),
+    ("singularity", "../libexec/apptainer/bin/starter-suid"),
+    ("singularity", "../libexec/singularity/bin/starter-suid"),
+];
 /// Programs that start others under another root directory, or in other mounts. There the audit library may be
 /// missing, and the session's paths may lead to other files.
 const ENTERS_CONTAINER: &[&str] = &[
@@ -91,6 +111,8 @@ const ENTERS_CONTAINER: &[&str] = &[
 pub struct Program {
     /// Its names: of the command, and of the file.
     names: Vec<String>,
+    /// Whether it was installed without its set-ID helper.
+    lacks_helper: bool,
     /// The privilege that executing the file gives.
     privilege: Option<Cow<'static, str>>,
     /// Whether it lies in the scope.
@@ -111,7 +133,8 @@ impl Program {
         let is_unreadable = open(&canonical).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         let not_audited = loader(canonical.clone(), open).map(Cow::Borrowed);
         let privilege = privilege(&canonical).map(Cow::Borrowed);
-        Program { names, privilege, is_in_scope, is_unreadable, not_audited }
+        let lacks_helper = lacks_helper(&names, &canonical);
+        Program { names, lacks_helper, privilege, is_in_scope, is_unreadable, not_audited }
     }
 
     /// Returns why it should not run in any namespace.
@@ -133,7 +156,7 @@ impl Program {
                 "{name} may use ssh, which refuses its system-wide configuration in a user namespace"
             ));
         }
-        if let Some(name) = self.is_one_of(USES_SET_ID) {
+        if let Some(name) = self.is_one_of(USES_SET_ID).filter(|_| !self.lacks_helper) {
             return Some(format!("{name} uses set-ID programs, which gain nothing in a user namespace"));
         }
         Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
@@ -168,6 +191,20 @@ impl Program {
 /// mounts.
 pub fn enters_container(file: &Path) -> bool {
     file.file_name().is_some_and(|name| ENTERS_CONTAINER.iter().any(|program| name == *program))
+}
+
+/// Returns the first of a script's words that is a program that works through set-ID helpers.
+pub fn set_id_user_in(script: &str) -> Option<&'static str> {
+    let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let words = lines.flat_map(|line| line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))));
+    words.into_iter().find_map(|word| USES_SET_ID.iter().copied().find(|program| word == *program))
+}
+
+/// Returns whether a program of these names has a set-ID helper in some installations, and not in this one.
+fn lacks_helper(names: &[String], file: &Path) -> bool {
+    let mut helpers = HELPERS.iter().filter(|(program, _)| names.iter().any(|name| name == program)).peekable();
+    let directory = file.parent().unwrap_or(file);
+    helpers.peek().is_some() && helpers.all(|(_, helper)| privilege(&directory.join(helper)).is_none())
 }
 
 /// Returns the privilege that executing a file adds to the caller's rights.
@@ -231,6 +268,23 @@ mod tests {
         pub fn set_id_named(name: &str) -> Program {
             Program { privilege: Some("set-user-ID".into()), ..Program::named(name) }
         }
+    }
+
+    #[test]
+    fn a_helper_is_looked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let (program, helper) =
+            (directory.path().join("bin/apptainer"), directory.path().join("libexec/apptainer/bin/starter-suid"));
+        for file in [&program, &helper] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::copy("/bin/true", file).unwrap();
+        }
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o4755)).unwrap();
+        assert!(examine(&program).not_in_a_user_namespace().unwrap().contains("set-ID"));
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(examine(&program).not_in_a_user_namespace(), None);
+        fs::remove_file(&helper).unwrap();
+        assert_eq!(examine(&program).not_in_a_user_namespace(), None);
     }
 
     fn examine(file: &Path) -> Program {

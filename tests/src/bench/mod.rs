@@ -4,6 +4,7 @@
 mod bulk;
 mod counts;
 mod fixture;
+mod image;
 mod io;
 mod job_memory;
 mod lookup;
@@ -32,7 +33,7 @@ pub use table::Table;
 type Measure = fn(&mut Report);
 
 /// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
-const ALL: [(&str, Measure); 31] = [
+const ALL: [(&str, Measure); 32] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -47,6 +48,7 @@ const ALL: [(&str, Measure); 31] = [
     ("mount-kills", mount::kills),
     ("bulk", bulk::run),
     ("torch", torch::run),
+    ("image", image::run),
     ("overlay-broadcast", overlay::broadcast),
     ("overlay-interfaces", overlay::interfaces),
     ("overlay-latency", overlay::latency),

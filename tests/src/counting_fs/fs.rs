@@ -179,6 +179,7 @@ impl Filesystem for CountingFs {
                 let mut bytes = vec![0; size as usize];
                 let count = attempt!(read_full(file, &mut bytes, offset), reply);
                 self.state.tally.count_bytes(count);
+                self.state.pace.take_bytes(count);
                 reply.data(&bytes[..count]);
             }
             _ => reply.error(Errno::EBADF),

@@ -11,6 +11,7 @@
 //! | `counts` | the counts as JSON, see [`Tally::to_json`](tally::Tally::to_json) |
 //! | `reset` | `ok` |
 //! | `rate N` | `ok`; from now on one server handles N operations a second, 0: no limit |
+//! | `bandwidth N` | `ok`; from now on one server sends N bytes of content a second, 0: no limit |
 //! | `delay KIND NS` | `ok`; each operation of this kind takes that many nanoseconds longer |
 //!
 //! When its first connection closes, it unmounts everything and exits.
@@ -101,6 +102,7 @@ fn answer(state: &State, line: &str) -> Option<String> {
         ["counts"] => return Some(state.tally.to_json().to_string()),
         ["reset"] => state.tally.reset(),
         ["rate", per_second] => state.pace.set_rate(per_second.parse().ok()?),
+        ["bandwidth", per_second] => state.pace.set_bandwidth(per_second.parse().ok()?),
         ["delay", kind, ns] => state.pace.set_delay(Kind::from_name(kind)?, ns.parse().ok()?),
         _ => return None,
     }

@@ -93,6 +93,11 @@ impl Mounted {
         self.command(&format!("rate {per_second}"));
     }
 
+    /// One server for everything, so many bytes of content a second; 0: as fast as it can.
+    pub fn set_bandwidth(&mut self, bytes_per_second: u64) {
+        self.command(&format!("bandwidth {bytes_per_second}"));
+    }
+
     /// Operations of this kind take this much longer.
     pub fn set_delay(&mut self, kind: &str, delay: Duration) {
         self.command(&format!("delay {kind} {}", delay.as_nanos()));

@@ -106,6 +106,7 @@ pub struct Pace {
     /// When the one server is free again; locked while it works, when the rate is limited.
     server: Mutex<Option<Instant>>,
     operation_ns: AtomicU64,
+    bytes_per_second: AtomicU64,
     kind_ns: [AtomicU64; KINDS],
 }
 
@@ -113,6 +114,11 @@ impl Pace {
     /// Makes one server handle every operation of all mounts, `per_second` of them at most; 0: no limit.
     pub fn set_rate(&self, per_second: u64) {
         self.operation_ns.store(1_000_000_000u64.checked_div(per_second).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Makes one server send the content of all mounts, `bytes_per_second` of it at most; 0: no limit.
+    pub fn set_bandwidth(&self, bytes_per_second: u64) {
+        self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// Makes each operation of a kind (a number from [`Kind::from_name`]) take `ns` nanoseconds longer.
@@ -124,17 +130,29 @@ impl Pace {
     pub fn take(&self, kind: Kind) {
         let operation = self.operation_ns.load(Ordering::Relaxed);
         if operation > 0 {
-            let mut free = self.server.lock().expect("no serving thread panics");
-            // The excess of the last sleep counts for this operation, so that the rate is exact.
-            let earliest = Instant::now() - LATENESS_MAX;
-            let done = free.map_or(earliest, |free| free.max(earliest)) + Duration::from_nanos(operation);
-            std::thread::sleep(done.saturating_duration_since(Instant::now()));
-            *free = Some(done);
+            self.occupy(operation);
         }
         let delay = self.kind_ns[kind as usize].load(Ordering::Relaxed);
         if delay > 0 {
             wait(Duration::from_nanos(delay));
         }
+    }
+
+    /// Takes the time that sending so many bytes takes.
+    pub fn take_bytes(&self, bytes: usize) {
+        let ns = (bytes as u64 * 1_000_000_000).checked_div(self.bytes_per_second.load(Ordering::Relaxed));
+        if let Some(ns) = ns {
+            self.occupy(ns);
+        }
+    }
+
+    fn occupy(&self, ns: u64) {
+        let mut free = self.server.lock().expect("no serving thread panics");
+        // The excess of the last sleep counts for this operation, so that the rate is exact.
+        let earliest = Instant::now() - LATENESS_MAX;
+        let done = free.map_or(earliest, |free| free.max(earliest)) + Duration::from_nanos(ns);
+        std::thread::sleep(done.saturating_duration_since(Instant::now()));
+        *free = Some(done);
     }
 }
 
@@ -178,6 +196,12 @@ mod tests {
                 scope.spawn(|| (0..5).for_each(|_| pace.take(Kind::Lookup)));
             }
         });
+        assert!(started.elapsed() >= Duration::from_millis(19));
+        let started = Instant::now();
+        pace.take_bytes(1 << 20);
+        assert!(started.elapsed() < Duration::from_millis(10));
+        pace.set_bandwidth(1 << 30);
+        (0..20).for_each(|_| pace.take_bytes(1 << 20));
         assert!(started.elapsed() >= Duration::from_millis(19));
     }
 }

@@ -14,6 +14,7 @@ mod entries;
 mod entry;
 mod evict;
 mod io;
+mod kinds;
 mod node;
 mod passthrough;
 mod pending;
@@ -30,6 +31,7 @@ mod walk;
 
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Load, Memory, Output, Peer, Publication, Reply, Stats, Time};
+pub use kinds::{Kinds, NotKinds, Stored};
 pub use node::Node;
 pub use state::direct::{COMPARING_NODES_MAX, Rates};
 pub use topology::{Forest, Rank, Shape, TreeId};

@@ -149,7 +149,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
     let ahead = Ahead::of(options, &options.program, file, scope)?;
-    let preload = ahead.preload().or_else(|| preload::prepare(&options.service.preload, file, &cwd));
+    let preload = ahead.preload().or_else(|| preload::prepare(&options.service.served.preload(), file, &cwd));
     let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
     match choice.mechanism {
         Mechanism::Off => audience.report_off(options, serves(scope), &choice.reason),
@@ -257,7 +257,7 @@ fn hint(
     if !audience.reads_hints() || options.records {
         return;
     }
-    let has_list = matches!(options.service.preload, PreloadOption::File(_));
+    let has_list = matches!(options.service.served.preload(), PreloadOption::File(_));
     let start = NotedStart {
         processes: options.nodes * options.ppn,
         has_others: notes::starts_others(file, program, &|path| opened.open(path)),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueHint};
 use headwater_daemon::{LinkProtection, Policy};
@@ -12,10 +12,10 @@ use headwater_daemon::{LinkProtection, Policy};
 use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::inner::TraceOptions;
 use super::opposites::{POLICIES, SUMMARIES};
+use super::served::ServedOptions;
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::options::values::number;
-use crate::preload::PreloadOption;
 use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
@@ -144,6 +144,9 @@ pub struct ServiceOptions {
           help_heading = SCOPE)]
     pub exclude: Vec<PathBuf>,
 
+    #[command(flatten)]
+    pub served: ServedOptions,
+
     /// How the files reach the program: namespace (a mount over the original directories), audit (a
     /// library in the program), mount (a mount with paths of its own), off, or auto: the best here
     #[arg(long, value_name = "HOW", env = "HEADWATER_VIA", value_enum, default_value = "auto",
@@ -164,13 +167,6 @@ pub struct ServiceOptions {
 
     #[command(flatten)]
     pub shape: ShapeOptions,
-
-    /// Files that are sent to all nodes before the program opens them: auto (those that its last run used, at first the
-    /// libraries that it is linked with), off, or those that a file names: one that `headwater record` wrote, or a list of paths
-    #[arg(long, value_name = "WHAT", env = "HEADWATER_PRELOAD", default_value = "auto",
-          value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath,
-          help_heading = OVERLAY)]
-    pub preload: PreloadOption,
 
     /// Where --preload auto keeps what runs used: see `headwater closures` [default: ~/.cache/headwater/closures]
     #[arg(long, value_name = "DIR", env = "HEADWATER_CLOSURES", value_hint = ValueHint::DirPath, help_heading = OVERLAY)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{CacheOptions, Fabric, LinkProtection, Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{CacheOptions, Fabric, Kinds, LinkProtection, Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub struct Service {
     /// Larger files are read from their source, if there is a limit.
     #[serde(default)]
     pub stored_file_bytes_max: Option<u64>,
+    /// Kinds of files of which content is stored.
+    #[serde(default)]
+    pub serve: Kinds,
     /// Where content is kept for later sessions.
     #[serde(default)]
     pub cache: Option<CacheOptions>,
@@ -226,6 +229,7 @@ mod tests {
             numa_replicas: false,
             whole_file_bytes_max: 1 << 20,
             stored_file_bytes_max: None,
+            serve: Kinds::all(),
             cache: None,
             opening: None,
             preload: None,

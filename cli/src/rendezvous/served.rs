@@ -122,6 +122,7 @@ impl Attempt<'_> {
             opened: &opened,
             whole_file_bytes_max: service.whole_file_bytes_max,
             stored_file_bytes_max: service.stored_file_bytes_max,
+            serve: service.serve,
             cache: service.cache.clone(),
             via: if mechanism == Mechanism::AUDIT_ALONE { None } else { Some(&via) },
             opening: service.opening,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::{CacheOptions, Config, Fabric, LinkProtection, Policy, Preload, Report, SessionId};
+use headwater_daemon::{CacheOptions, Config, Fabric, Kinds, LinkProtection, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_overlay::Rails;
 use headwater_store::layout::NodeDir;
@@ -58,6 +58,8 @@ pub struct Settings<'a> {
     pub whole_file_bytes_max: u64,
     /// Larger files are read from their source, if there is a limit.
     pub stored_file_bytes_max: Option<u64>,
+    /// Kinds of files of which content is stored.
+    pub serve: Kinds,
     /// Where content is kept for later sessions.
     pub cache: Option<CacheOptions>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
@@ -162,6 +164,7 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             stored_file_bytes_max: self.stored_file_bytes_max,
+            serve: self.serve,
             cache: self.cache.clone(),
             preload: self.preload.cloned(),
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),

@@ -174,6 +174,7 @@ impl ServiceRequest<'_> {
             opened: self.opened,
             whole_file_bytes_max: storage.whole_file_max,
             stored_file_bytes_max: storage.stored_file_max,
+            serve: options.service.served.kinds(),
             cache: storage.cache(),
             via: if has_mount { Some(&via) } else { None },
             opening: options.service.opening.named(),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
 use anyhow::{Context, Result, ensure};
 use headwater_abi::hash;
-use headwater_daemon::{Branching, Config, LinkProtection, Policy, SessionId, SessionKey, Shape};
+use headwater_daemon::{Branching, Config, Kinds, LinkProtection, Policy, SessionId, SessionKey, Shape};
 use headwater_topology::hosts::Hostlist;
 
 use super::key;
@@ -137,6 +137,7 @@ impl Site {
             lifeline_fd: None,
             whole_file_bytes_max: local.storage.whole_file_max,
             stored_file_bytes_max: None,
+            serve: Kinds::all(),
             cache: local.storage.cache(),
             preload: None,
             record_to: None,

@@ -98,6 +98,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("mount_at", word::MOUNT_AT),
                 ("mount_bytes", word::MOUNT_BYTES),
                 ("mount_dev", word::MOUNT_DEV),
+                ("unfollowed", word::UNFOLLOWED),
             ]),
         ),
         (

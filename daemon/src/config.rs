@@ -85,6 +85,9 @@ pub struct Config {
     /// Kinds of files of which content is stored; the same on all nodes.
     #[serde(default)]
     pub serve: Kinds,
+    /// Programs that audited processes start in other processes are audited, too.
+    #[serde(default = "follows_fork_default")]
+    pub follows_fork: bool,
     /// A cache of the node that outlives the session.
     #[serde(default)]
     pub cache: Option<CacheOptions>,
@@ -102,6 +105,9 @@ pub struct Config {
     /// Make copies of libraries for each memory domain in this directory: `/sys/devices/system/node`.
     #[serde(default)]
     pub numa_replicas: Option<PathBuf>,
+    /// Only of files whose paths match one of these patterns, if there are any; `*` stands for any bytes.
+    #[serde(default)]
+    pub numa_replicas_for: Vec<String>,
     /// Links use libfabric if both ends have it.
     #[serde(default)]
     pub fabric: Option<Fabric>,
@@ -135,6 +141,10 @@ pub struct Disk {
 const FACTS_MAX: usize = 32_000;
 /// Bytes of listings that it may know.
 const LISTING_BYTES_MAX: u64 = 8 << 20;
+
+fn follows_fork_default() -> bool {
+    true
+}
 
 fn whole_file_bytes_max_default() -> u64 {
     16 << 20
@@ -375,11 +385,13 @@ pub(crate) mod tests {
             whole_file_bytes_max: 16 << 20,
             stored_file_bytes_max: None,
             serve: Kinds::all(),
+            follows_fork: true,
             cache: None,
             preload: None,
             record_to: None,
             report_to: None,
             numa_replicas: None,
+            numa_replicas_for: Vec::new(),
             fabric: None,
             link_protection: LinkProtection::Encrypt,
             rails: None,

@@ -39,7 +39,7 @@ const EXECUTE: u32 = 0o111;
 
 /// A text is not a list of kinds.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("write none, or some of libraries, python, executables, data, separated by commas")]
+#[error("write none, or some of libraries, python, executables, data, separated by commas or +")]
 pub struct NotKinds;
 
 /// The content that a node stores. Processes read all other from the source files.
@@ -57,17 +57,23 @@ impl Stored {
 
     /// Returns whether content of the file with these attributes is stored.
     pub fn includes(&self, path: &Path, attr: &Attr) -> bool {
-        attr.size <= self.file_bytes_max && self.kinds.contains(kind_by_name(path).unwrap_or(kind_by_mode(attr.mode)))
+        attr.size <= self.file_bytes_max && self.kinds.include(path.name(), attr.mode)
     }
 
     /// Returns whether content of files of this name is stored whatever their mode, unless it is too large.
     pub(crate) fn includes_by_name(&self, path: &Path) -> bool {
-        self.kinds.contains(kind_by_name(path).unwrap_or(Kinds::EXECUTABLES | Kinds::DATA))
+        self.kinds.contains(kind_by_name(path.name()).unwrap_or(Kinds::EXECUTABLES | Kinds::DATA))
     }
 }
 
-fn kind_by_name(path: &Path) -> Option<Kinds> {
-    let name = path.name();
+impl Kinds {
+    /// Returns whether a file of this name and mode is of these kinds.
+    pub fn include(self, name: &[u8], mode: u32) -> bool {
+        self.contains(kind_by_name(name).unwrap_or(kind_by_mode(mode)))
+    }
+}
+
+fn kind_by_name(name: &[u8]) -> Option<Kinds> {
     if name.ends_with(b".so") || name.windows(4).any(|part| part == b".so.") {
         return Some(Kinds::LIBRARIES);
     }
@@ -92,7 +98,7 @@ impl FromStr for Kinds {
             return Ok(Kinds::empty());
         }
         let kind = |name: &str| NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or(NotKinds);
-        text.split(',').map(kind).collect()
+        text.split([',', '+']).map(kind).collect()
     }
 }
 
@@ -143,7 +149,7 @@ mod tests {
         for text in ["none", "libraries", "libraries,python", "libraries,python,executables,data"] {
             assert_eq!(text.parse::<Kinds>().unwrap().to_string(), text);
         }
-        assert_eq!("data,python".parse(), Ok(Kinds::DATA | Kinds::PYTHON));
+        assert_eq!("data+python".parse(), Ok(Kinds::DATA | Kinds::PYTHON));
         for text in ["", "all", "none,data", "python, data", "library"] {
             assert_eq!(text.parse::<Kinds>(), Err(NotKinds), "{text}");
         }

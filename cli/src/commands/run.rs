@@ -36,7 +36,7 @@ use crate::session::signals;
 use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
 use crate::topology;
-use crate::via::{Choice, Mechanism, Program, Via};
+use crate::via::{Choice, Mechanism, Program, Via, probe_if};
 use crate::warm;
 
 /// The option for directories.
@@ -239,7 +239,9 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
         return (program, Choice::off(why_nothing(scope, SHARED)));
     }
     let is_root = rustix::process::geteuid().is_root();
-    let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
+    let choice = Choice::make(options.service.via, &program, is_root, || {
+        probe_if(options.service.served.follow_fork, namespace::probe)
+    });
     if options.service.via == Via::Namespace && choice.mechanism.is_audit() {
         log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }

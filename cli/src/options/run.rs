@@ -179,6 +179,11 @@ pub struct ServiceOptions {
     #[arg(long, env = "HEADWATER_NUMA_REPLICAS", value_parser = FalseyValueParser::new(), help_heading = STORE)]
     pub numa_replicas: bool,
 
+    /// As --numa-replicas, only for libraries whose paths match, such as '/sw/mkl/*' or '*/libtorch*' (repeatable, or
+    /// separated by colons)
+    #[arg(long, value_name = "GLOB", env = "HEADWATER_NUMA_REPLICAS_FOR", value_delimiter = ':', help_heading = STORE)]
+    pub numa_replicas_for: Vec<String>,
+
     #[command(flatten)]
     pub opening: OpeningOptions,
 
@@ -263,6 +268,12 @@ impl ServiceOptions {
         let chosen = POLICIES.iter().zip([self.push, self.pull, self.adaptive]).filter(|(_, is_chosen)| *is_chosen);
         let chosen: Vec<String> = chosen.map(|(policy, _)| format!("HEADWATER_{}", policy.to_uppercase())).collect();
         ensure!(chosen.len() < 2, "{} exclude each other: unset one of them", chosen.join(" and "));
+        let is_seen_by_all = matches!(self.via, Via::Namespace | Via::Mount);
+        ensure!(
+            self.served.follow_fork || !is_seen_by_all,
+            "--follow-fork no needs audit, since what a program starts sees the same mounts: write --via audit"
+        );
+        self.numa_replicas |= !self.numa_replicas_for.is_empty();
         self.shape.settle(matches, is_inherited);
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! What is served of a program's files, and to which processes.
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use headwater_daemon::Kinds;
 
-use super::headings::{OVERLAY, SCOPE};
+use super::headings::{MECHANISM, OVERLAY, SCOPE};
 use crate::preload::PreloadOption;
 
 /// What is served, and to which processes.
@@ -20,6 +20,12 @@ pub struct ServedOptions {
     /// their file system. Names and attributes are answered for all [default: that of --level]
     #[arg(long, value_name = "KINDS", env = "HEADWATER_SERVE", help_heading = SCOPE)]
     pub serve: Option<Kinds>,
+
+    /// Whether what the program starts is served, too (yes or no); with no, it runs without Headwater (audit only)
+    #[arg(long, value_name = "WHETHER", env = "HEADWATER_FOLLOW_FORK", default_value = "yes", hide_possible_values = true,
+          value_parser = PossibleValuesParser::new(["yes", "no"]).map(|text| text == "yes"), action = ArgAction::Set,
+          help_heading = MECHANISM)]
+    pub follow_fork: bool,
 
     /// Files that are sent to all nodes before the program opens them: auto (those that its last run used, at first the
     /// libraries that it is linked with), off, or those that a file names: one that `headwater record` wrote, or a list of

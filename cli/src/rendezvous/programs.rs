@@ -113,9 +113,11 @@ pub fn service(
         store: options.storage.store.clone(),
         store_bytes_max: options.storage.store_max,
         numa_replicas: options.numa_replicas,
+        numa_replicas_for: options.numa_replicas_for.clone(),
         whole_file_bytes_max: options.storage.whole_file_max,
         stored_file_bytes_max: options.storage.stored_file_max,
         serve: options.served.kinds(),
+        follows_fork: options.served.follow_fork,
         cache: options.storage.cache(),
         opening: options.opening.named(),
         preload: preload::prepare(

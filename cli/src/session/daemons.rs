@@ -50,6 +50,8 @@ pub struct Settings<'a> {
     pub store: &'a Store,
     /// Whether each memory domain has its own copies.
     pub numa_replicas: bool,
+    /// Of which files, by patterns; all if there are none.
+    pub numa_replicas_for: &'a [String],
     /// The scope.
     pub scope: Vec<(bool, String)>,
     /// Open files for the reader.
@@ -60,6 +62,8 @@ pub struct Settings<'a> {
     pub stored_file_bytes_max: Option<u64>,
     /// Kinds of files of which content is stored.
     pub serve: Kinds,
+    /// Whether what audited processes start in other processes is served.
+    pub follows_fork: bool,
     /// Where content is kept for later sessions.
     pub cache: Option<CacheOptions>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
@@ -165,11 +169,13 @@ impl Settings<'_> {
             whole_file_bytes_max: self.whole_file_bytes_max,
             stored_file_bytes_max: self.stored_file_bytes_max,
             serve: self.serve,
+            follows_fork: self.follows_fork,
             cache: self.cache.clone(),
             preload: self.preload.cloned(),
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
             report_to: self.reports.then(|| session.part_path(node)),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
+            numa_replicas_for: self.numa_replicas_for.to_vec(),
             fabric: self.fabric.clone(),
             link_protection: self.link_protection,
             rails: self.rails.clone(),

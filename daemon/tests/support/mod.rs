@@ -112,11 +112,13 @@ impl Cluster {
             // Several nodes read nothing past the trees.
             stored_file_bytes_max: (ranks > 1).then_some(u64::MAX),
             serve: Kinds::all(),
+            follows_fork: true,
             cache: None,
             preload: None,
             record_to: None,
             report_to: None,
             numa_replicas: None,
+            numa_replicas_for: Vec::new(),
             fabric: None,
             link_protection: LinkProtection::Encrypt,
             rails: None,

@@ -1,9 +1,11 @@
 //! A node's configuration.
 
+pub mod kinds;
+
 use headwater_abi::wire::STRIPED_BLOCK_MIN;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::Stored;
+use self::kinds::Stored;
 use crate::timeouts::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 

@@ -14,7 +14,6 @@ mod entries;
 mod entry;
 mod evict;
 mod io;
-mod kinds;
 mod node;
 mod passthrough;
 mod pending;
@@ -29,9 +28,9 @@ mod traversal;
 mod versions;
 mod walk;
 
+pub use config::kinds::{Kinds, NotKinds, Stored};
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Load, Memory, Output, Peer, Publication, Reply, Stats, Time};
-pub use kinds::{Kinds, NotKinds, Stored};
 pub use node::Node;
 pub use state::direct::{COMPARING_NODES_MAX, Rates};
 pub use topology::{Forest, Rank, Shape, TreeId};

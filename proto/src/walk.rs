@@ -7,8 +7,8 @@ use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Kind, Path, Want};
 
+use crate::config::kinds::Stored;
 use crate::entries::{Entries, Lookup};
-use crate::kinds::Stored;
 use crate::passthrough::PassthroughPaths;
 use crate::scope::Scope;
 

@@ -48,10 +48,8 @@ pub struct Settings<'a> {
     pub policy: Policy,
     /// The stores' directory and limit.
     pub store: &'a Store,
-    /// Whether each memory domain has its own copies.
-    pub numa_replicas: bool,
-    /// Of which files, by patterns; all if there are none.
-    pub numa_replicas_for: &'a [String],
+    /// Set if each memory domain has its own copies: patterns of their paths; without any, of all.
+    pub numa_replicas: Option<&'a [String]>,
     /// The scope.
     pub scope: Vec<(bool, String)>,
     /// Open files for the reader.
@@ -174,8 +172,8 @@ impl Settings<'_> {
             preload: self.preload.cloned(),
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
             report_to: self.reports.then(|| session.part_path(node)),
-            numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
-            numa_replicas_for: self.numa_replicas_for.to_vec(),
+            numa_replicas: self.numa_replicas.map(|_| DOMAINS.into()),
+            numa_replicas_for: self.numa_replicas.unwrap_or_default().to_vec(),
             fabric: self.fabric.clone(),
             link_protection: self.link_protection,
             rails: self.rails.clone(),

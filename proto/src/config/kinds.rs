@@ -17,7 +17,7 @@ bitflags::bitflags! {
         const LIBRARIES = 1;
         /// Names that end in `.py`, `.pyc` or `.pth`.
         const PYTHON = 2;
-        /// Other files that somebody may execute.
+        /// Other files that their owner, their group or others may execute.
         const EXECUTABLES = 4;
         /// All others.
         const DATA = 8;

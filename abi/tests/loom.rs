@@ -31,6 +31,7 @@ fn writer(words: &Table) -> TableWriter<'_> {
         store_dev: (0, 0),
         view: View::default(),
         stored_file_bytes_max: None,
+        follows_fork: true,
     };
     Writer::create(words, GEOMETRY, &header, (|_| true) as fn(u64) -> bool).unwrap()
 }

@@ -59,6 +59,14 @@ fn expected() -> BTreeMap<String, u64> {
     all
 }
 
+const COUNTERS: [(&str, usize); 5] = [
+    ("lookups", counter::LOOKUPS),
+    ("answered", counter::ANSWERED),
+    ("requests", counter::REQUESTS),
+    ("fallbacks", counter::FALLBACKS),
+    ("processes", counter::PROCESSES),
+];
+
 /// Returns fields and their offsets in bytes.
 fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
     let words = |fields: &[(&'static str, usize)]| fields.iter().map(|&(f, word)| (f, word as u64 * 8)).collect();
@@ -98,6 +106,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("mount_at", word::MOUNT_AT),
                 ("mount_bytes", word::MOUNT_BYTES),
                 ("mount_dev", word::MOUNT_DEV),
+                ("unfollowed", word::UNFOLLOWED),
             ]),
         ),
         (
@@ -114,16 +123,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("path", word::RECORD_NAME),
             ]),
         ),
-        (
-            "hw_counters",
-            words(&[
-                ("lookups", counter::LOOKUPS),
-                ("answered", counter::ANSWERED),
-                ("requests", counter::REQUESTS),
-                ("fallbacks", counter::FALLBACKS),
-                ("processes", counter::PROCESSES),
-            ]),
-        ),
+        ("hw_counters", words(&COUNTERS)),
         ("hw_request", vec![("magic", 0), ("want", 4), ("generation", 8), ("path_bytes", 16), ("reserved", 20)]),
         ("hw_reply", vec![("magic", 0), ("status", 4), ("reserved", 8)]),
         ("hw_listing", vec![("count", 0), ("index_slots", 4), ("index", 8)]),

@@ -26,6 +26,7 @@ fn header() -> Header {
         store_dev: (0, 21),
         view: View::default(),
         stored_file_bytes_max: None,
+        follows_fork: true,
     }
 }
 

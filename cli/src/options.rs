@@ -5,6 +5,7 @@ pub mod headings;
 pub mod inner;
 pub mod opposites;
 pub mod run;
+pub mod served;
 pub mod store;
 pub mod values;
 

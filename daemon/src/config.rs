@@ -7,7 +7,7 @@ use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_mount::MountConfig;
 use headwater_overlay::{Fabric, LinkProtection, Rails, SessionId, SessionKey};
-use headwater_proto::{COMPARING_NODES_MAX, Limits, Policy, Rank};
+use headwater_proto::{COMPARING_NODES_MAX, Kinds, Limits, Policy, Rank, Stored};
 use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,12 @@ pub struct Config {
     /// [`Config::stored_file_bytes_max`].
     #[serde(default)]
     pub stored_file_bytes_max: Option<u64>,
+    /// Kinds of files of which content is stored; the same on all nodes.
+    #[serde(default)]
+    pub serve: Kinds,
+    /// Programs that audited processes start in other processes are audited, too.
+    #[serde(default = "follows_fork_default")]
+    pub follows_fork: bool,
     /// A cache of the node that outlives the session.
     #[serde(default)]
     pub cache: Option<CacheOptions>,
@@ -99,6 +105,9 @@ pub struct Config {
     /// Make copies of libraries for each memory domain in this directory: `/sys/devices/system/node`.
     #[serde(default)]
     pub numa_replicas: Option<PathBuf>,
+    /// Only of files whose paths match one of these patterns, if there are any; `*` stands for any bytes.
+    #[serde(default)]
+    pub numa_replicas_for: Vec<String>,
     /// Links use libfabric if both ends have it.
     #[serde(default)]
     pub fabric: Option<Fabric>,
@@ -132,6 +141,10 @@ pub struct Disk {
 const FACTS_MAX: usize = 32_000;
 /// Bytes of listings that it may know.
 const LISTING_BYTES_MAX: u64 = 8 << 20;
+
+fn follows_fork_default() -> bool {
+    true
+}
 
 fn whole_file_bytes_max_default() -> u64 {
     16 << 20
@@ -245,6 +258,12 @@ impl Config {
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
     }
 
+    /// Returns the content that is stored. Where a list has all that processes should use, it is all.
+    pub(crate) fn stored(&self) -> Stored {
+        let kinds = if self.watches_requests() { Kinds::all() } else { self.serve };
+        Stored { kinds, file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX) }
+    }
+
     /// Returns whether processes under audit read the store's copies.
     pub(crate) fn serves_audit(&self) -> bool {
         self.mount.as_ref().is_none_or(|mount| mount.is_beside_audit)
@@ -315,7 +334,7 @@ impl Config {
             limits: Limits {
                 store_bytes_max: content_bytes_max(self.serves_audit(), self.store_bytes_max),
                 has_cache: self.cache.is_some(),
-                stored_file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX),
+                stored: self.stored(),
                 compared_file_bytes_min: self.compared_file_bytes_min().unwrap_or(u64::MAX),
                 mounted_file_bytes_min: self.mounted_file_bytes_min().unwrap_or(u64::MAX),
                 parent_absence_ms_max,
@@ -365,11 +384,14 @@ pub(crate) mod tests {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             stored_file_bytes_max: None,
+            serve: Kinds::all(),
+            follows_fork: true,
             cache: None,
             preload: None,
             record_to: None,
             report_to: None,
             numa_replicas: None,
+            numa_replicas_for: Vec::new(),
             fabric: None,
             link_protection: LinkProtection::Encrypt,
             rails: None,
@@ -423,11 +445,12 @@ pub(crate) mod tests {
     fn what_only_a_list_may_have_is_not_brought_by_others() {
         let limits = |is_complete| {
             let list = crate::preload::plan::PreloadList { is_complete, ..Default::default() };
-            let config = Config { ranks: 1, preload: Some(Preload::List(list)), is_site_export: false, ..config() };
+            let config = Config { ranks: 1, preload: Some(Preload::List(list)), serve: Kinds::DATA, ..config() };
             let limits = config.node(Vec::new()).limits;
-            (limits.blocks_ahead_max > 0, limits.stored_file_bytes_max)
+            (limits.blocks_ahead_max > 0, limits.stored)
         };
-        assert_eq!((limits(false), limits(true)), ((true, 16 << 20), (false, u64::MAX)));
+        let stored = Stored { kinds: Kinds::DATA, file_bytes_max: 16 << 20 };
+        assert_eq!((limits(false), limits(true)), ((true, stored), (false, Stored::ALL)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use generation::older_tables;
 pub use headwater_abi::table::Geometry;
 pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, LinkProtection, SessionId, SessionKey, has_aes};
-pub use headwater_proto::Policy;
+pub use headwater_proto::{Kinds, Policy};
 pub use headwater_topology::{Branching, Forest, Shape};
 pub use log::{Priority, log_to_stderr, priority_prefix};
 pub use mounts::serve_mount;

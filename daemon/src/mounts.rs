@@ -48,7 +48,7 @@ pub fn serve_mount(
         older,
         blocks,
         whole_file_bytes_max: config.whole_file_bytes_max,
-        stored_file_bytes_max: config.stored_file_bytes_max().unwrap_or(u64::MAX),
+        stored: config.stored(),
         has_source: !config.is_site_export,
     }
     .serve(devices, table, waker)

@@ -49,7 +49,7 @@ impl Preloading {
             tally: tally.clone(),
             whole_bytes_max: config.mount.is_some().then_some(config.whole_file_bytes_max),
             loads_libraries: config.serves_audit(),
-            stored_bytes_max: config.stored_file_bytes_max().unwrap_or(u64::MAX),
+            stored: config.stored(),
             reports: config.forest().root(TreeId(0)) == Rank(config.rank),
         };
         tally.get().has_ended = config.preload.is_none();

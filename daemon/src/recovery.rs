@@ -195,6 +195,7 @@ mod tests {
             store_dev: (0, 0),
             view: View::default(),
             stored_file_bytes_max: None,
+            follows_fork: true,
         };
         let mut table = Table::create(&dir.table(), config.geometry(), &header).unwrap();
         for name in ["/sw/whole", "/sw/gone"] {

@@ -127,6 +127,16 @@ fn each_further_domain_has_a_copy_of_what_is_mapped() {
 }
 
 #[test]
+fn only_what_patterns_name_is_copied() {
+    let mut cluster = session(|config| config.numa_replicas_for = vec!["*/lib2.*".into(), "/nonexistent/*".into()]);
+    assert_eq!(cluster.ask(0, "lib0.so", Want::LOADABLE), Status::Done);
+    // Copies are made in the order of arrival.
+    fetch(&cluster, "lib2.so", Want::LOADABLE);
+    assert!(!is_replicated(&cluster, "lib0.so"));
+    cluster.stop();
+}
+
+#[test]
 fn what_comes_whole_later_is_loaded_from_the_copies_and_executed_from_the_first() {
     let mut cluster = session(|_| ());
     fetch(&cluster, "lib3.so", Want::LOADABLE);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use headwater_abi::Path;
 use headwater_fuse::Negotiated;
 use headwater_fuse::init::Opening;
+use headwater_proto::Stored;
 use headwater_store::Blocks;
 use serde::{Deserialize, Serialize};
 
@@ -60,8 +61,8 @@ pub struct Start<'a> {
     pub blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub whole_file_bytes_max: u64,
-    /// Still larger ones are read from their source files.
-    pub stored_file_bytes_max: u64,
+    /// The content that is stored; all other is read from the source files.
+    pub stored: Stored,
     /// True if this machine can read the source files.
     pub has_source: bool,
 }

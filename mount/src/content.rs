@@ -135,7 +135,8 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
         return Ok(Source::Whole(copy));
     }
     let last = block_of(offset + bytes as u64 - 1);
-    if attr.size > view.stored_file_bytes_max || known.record.state.contains(State::DIRECT) {
+    let is_stored = view.stored.includes(path, attr);
+    if !is_stored || known.record.state.contains(State::DIRECT) {
         if call.attempt.at_once {
             return Err(Flow::Ask(Demand::BlockingThread));
         }
@@ -143,6 +144,9 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
             call.tally.used_source();
             view.blocks.note_direct(path, block_of(offset)..=last);
             return Ok(Source::Direct(file));
+        }
+        if !is_stored {
+            return Err(call.want(path, Want::PASSTHROUGH));
         }
     }
     if !is_large {
@@ -175,7 +179,10 @@ fn open_passing(call: &Call<'_>, known: &Known) -> Flow {
     let attr = known.record.attr().filter(|_| known.record.kind == Kind::File);
     // Without a complete copy it can't be opened passthrough, now or later: the kernel does not mix both openings of
     // one file.
-    if attr.is_none_or(|attr| attr.size == 0 || attr.size > call.view.whole_file_bytes_max) {
+    if attr.is_none_or(|attr| {
+        let is_stored = call.view.stored.includes(&known.path, &attr);
+        attr.size == 0 || attr.size > call.view.whole_file_bytes_max || !is_stored
+    }) {
         return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
     }
     if !known.record.state.contains(State::WHOLE) {

@@ -15,6 +15,7 @@ use headwater_abi::table::{Reader, Record, State};
 use headwater_abi::{Attr, Path};
 use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Negotiated, NodeId};
+use headwater_proto::Stored;
 use headwater_store::{Blocks, in_scope};
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
@@ -49,7 +50,7 @@ pub(crate) struct View {
     pub(crate) contents: Contents,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) whole_file_bytes_max: u64,
-    pub(crate) stored_file_bytes_max: u64,
+    pub(crate) stored: Stored,
     /// False if this machine can't reach the source files, or only through the mount itself.
     pub(crate) has_source: bool,
     /// How long the kernel may cache names.
@@ -111,7 +112,7 @@ impl View {
             contents: Contents::new(start.store, start.older),
             blocks: start.blocks,
             whole_file_bytes_max: start.whole_file_bytes_max,
-            stored_file_bytes_max: start.stored_file_bytes_max,
+            stored: start.stored,
             source_files: SourceFiles::new(start.descriptors_max / DESCRIPTORS_SHARE, mount.is_writable),
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),

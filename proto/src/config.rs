@@ -1,8 +1,11 @@
 //! A node's configuration.
 
+pub mod kinds;
+
 use headwater_abi::wire::STRIPED_BLOCK_MIN;
 use serde::{Deserialize, Serialize};
 
+use self::kinds::Stored;
 use crate::timeouts::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 
@@ -24,8 +27,8 @@ pub enum Policy {
 pub struct Limits {
     /// Bytes of content that the store may hold.
     pub store_bytes_max: u64,
-    /// Bytes of a file above which its content is not stored as a whole: processes use the source file.
-    pub stored_file_bytes_max: u64,
+    /// The content that is stored; of all other, processes use the source file. The same on all nodes.
+    pub stored: Stored,
     /// Bytes of a file above which the node compares its file system with the trees, and leaves such files of the file
     /// system to processes if that is faster.
     pub compared_file_bytes_min: u64,
@@ -102,7 +105,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             store_bytes_max: 4 << 30,
-            stored_file_bytes_max: u64::MAX,
+            stored: Stored::ALL,
             compared_file_bytes_min: u64::MAX,
             mounted_file_bytes_min: u64::MAX,
             has_cache: false,

@@ -249,7 +249,7 @@ pub enum Publication {
     /// The same bytes are stored under another name of the same inode, the `target`, where this aspect is
     /// complete: link to it.
     HardLink { path: Path, target: Path, aspect: Aspect, head: FileHead },
-    /// Processes read the source file of this path, whose content is large and not stored.
+    /// Processes read the source file of this path, whose content is not stored.
     Direct { path: Path },
     /// Processes under audit read this path in the node's mount. `head` describes some of its content.
     InMount { path: Path, head: FileHead },

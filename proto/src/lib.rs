@@ -28,6 +28,7 @@ mod traversal;
 mod versions;
 mod walk;
 
+pub use config::kinds::{Kinds, NotKinds, Stored};
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Load, Memory, Output, Peer, Publication, Reply, Stats, Time};
 pub use node::Node;

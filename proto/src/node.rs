@@ -46,7 +46,7 @@ use crate::topology::Up;
 use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
 use crate::versions::{VersionReports, Versions};
-use crate::walk::{Map, Step};
+use crate::walk::{Map, Step, Walked};
 use crate::{ClientId, Config, Input, Load, Output, Publication, Rank, Reply, Stats, Time};
 
 /// How often a request may wait. A path has fewer components and links; but if room is short, the next step
@@ -361,9 +361,13 @@ impl Node {
         }
         let (path, want) = (client.path.clone(), client.want);
         let block = client.block;
-        match (self.map().walk(&path, want).step, block) {
+        let Walked { step, path: reached } = self.map().walk(&path, want);
+        match (step, block) {
             (Step::Done, None) if want.contains(Want::DETAILS) && self.waits_for_details(id, &path) => {}
-            (Step::Done, None) => self.finish(id, Reply::Done),
+            (Step::Done, None) => {
+                self.leave_unstored(&reached, want);
+                self.finish(id, Reply::Done);
+            }
             (Step::Done, Some(block)) => self.resume_block(id, &path, block),
             (Step::Missing(path, aspect), _) if self.answer_directly(id, &path, aspect) => {}
             (Step::Missing(path, aspect), _) if self.serve_in_mount(id, &path, aspect) => {}
@@ -413,7 +417,7 @@ impl Node {
             scope: &self.scope,
             passthrough: &self.passthrough,
             links_followed_max: self.config.limits.links_followed_max,
-            stored_file_bytes_max: self.config.limits.stored_file_bytes_max,
+            stored: &self.config.limits.stored,
         }
     }
 }

@@ -7,6 +7,7 @@ use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Kind, Path, Want};
 
+use crate::config::kinds::Stored;
 use crate::entries::{Entries, Lookup};
 use crate::passthrough::PassthroughPaths;
 use crate::scope::Scope;
@@ -36,7 +37,7 @@ pub(crate) struct Map<'a> {
     pub(crate) scope: &'a Scope,
     pub(crate) passthrough: &'a PassthroughPaths,
     pub(crate) links_followed_max: usize,
-    pub(crate) stored_file_bytes_max: u64,
+    pub(crate) stored: &'a Stored,
 }
 
 /// Returns the content that a want includes.
@@ -131,7 +132,7 @@ impl<'a> Map<'a> {
             Lookup::Unknown => Aspect::Listing,
             Lookup::Found(name) => match (name.d_type, content_wanted(want)) {
                 (d_type::DIR, _) => Aspect::Listing,
-                (d_type::FILE, Some(content)) if last => content,
+                (d_type::FILE, Some(content)) if last && self.stored.includes_by_name(&at) => content,
                 _ => Aspect::Entry,
             },
         };
@@ -142,9 +143,7 @@ impl<'a> Map<'a> {
     fn leaf(&self, at: Path, fact: &Fact, want: Want) -> Step {
         let aspect = match fact {
             Fact::Attr(attr) if attr.kind() == Kind::Dir && want.contains(Want::LISTING) => Some(Aspect::Listing),
-            Fact::Attr(attr) if attr.kind() == Kind::File && attr.size <= self.stored_file_bytes_max => {
-                content_wanted(want)
-            }
+            Fact::Attr(attr) if attr.kind() == Kind::File && self.stored.includes(&at, attr) => content_wanted(want),
             _ => None,
         };
         match aspect {

@@ -9,7 +9,9 @@ use headwater_abi::wire::{
 };
 use headwater_abi::{Attr, Listing, Name, Path, Want};
 use headwater_proto::topology::Branching;
-use headwater_proto::{ClientId, Config, Forest, Input, Limits, Node, Output, Peer, Policy, Publication, Rank, Shape};
+use headwater_proto::{
+    ClientId, Config, Forest, Input, Limits, Node, Output, Peer, Policy, Publication, Rank, Shape, Stored,
+};
 use proptest::prelude::*;
 
 const PATHS: [&str; 12] = [
@@ -488,7 +490,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
         has_cache: is_small,
         compared_file_bytes_min: if rank == 1 { 200_000 } else { u64::MAX },
         mounted_file_bytes_min: if rank == 2 { 200_000 } else { u64::MAX },
-        stored_file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX },
+        stored: Stored { file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX }, ..Stored::ALL },
         store_bytes_max,
         clients_waiting_max: 10,
         pending_max: 12,

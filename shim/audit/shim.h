@@ -138,6 +138,8 @@ void hwa_count(enum hwa_counter which);
 
 /* Returns true if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
 bool hwa_has_same_view(const struct hw_header *header);
+/* The one process that hands the audit library on to what it executes; 0: all do. */
+extern long hwa_handing_on;
 
 /* ---- request.c: asking the daemon ---- */
 

@@ -242,6 +242,7 @@ void hwa_attach(char *const envp[])
 		table.way_bytes = (size_t)(hwa_after_proc_fd(table.store.at) - table.store.at);
 		table.domain = own_domain(h->domains);
 		table.base = base;
+		hwa_handing_on = h->unfollowed ? hwa_sys(__NR_getpid) : 0;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
 		if (!copy_path(base, bytes, h->mount_at, h->mount_bytes, &table.mount))

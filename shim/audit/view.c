@@ -14,6 +14,8 @@
 #define STATX_MNT_ID 0x1000U
 #endif
 
+long hwa_handing_on;
+
 /* The namespace's inode number; 0 if unknown. */
 static uint64_t namespace(const char *link)
 {

@@ -68,6 +68,7 @@ fn header(description: &str) -> Result<Header> {
         store_dev: (0, 0),
         view: headwater_store::view(),
         stored_file_bytes_max: None,
+        follows_fork: true,
     };
     for line in description.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {

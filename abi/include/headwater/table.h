@@ -29,7 +29,8 @@ struct hw_header {
 	uint64_t stored_file_bytes_max;           /* larger files are read from their source; 0: no limit */
 	uint64_t mount_at, mount_bytes;           /* the mount in which large files are read; no bytes: none */
 	uint64_t mount_dev;                       /* as store_dev */
-	uint64_t reserved[32];
+	uint64_t unfollowed;                      /* 1: what processes start runs without the audit library */
+	uint64_t reserved[31];
 };
 
 /* A slot: tag << 32 | record's offset / 8; zero if empty. The tag is the hash's upper half, 1 for 0. */

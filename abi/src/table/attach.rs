@@ -193,6 +193,7 @@ pub(super) mod tests {
             store_dev: (0, 1),
             view: View::default(),
             stored_file_bytes_max: None,
+            follows_fork: true,
         }
     }
 

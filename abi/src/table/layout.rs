@@ -65,6 +65,8 @@ pub mod word {
     pub const MOUNT_BYTES: usize = 30;
     /// The mount's device, as [`STORE_DEV`].
     pub const MOUNT_DEV: usize = 31;
+    /// 1 if programs that processes start in other processes run without the audit library.
+    pub const UNFOLLOWED: usize = 32;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
 
@@ -223,6 +225,8 @@ pub struct Header {
     pub view: View,
     /// The largest file of which content is stored, if there is a limit.
     pub stored_file_bytes_max: Option<u64>,
+    /// Whether programs that processes start in other processes are audited, too.
+    pub follows_fork: bool,
 }
 
 /// A process's view of paths: a process that differs in any of this may find other files under the same

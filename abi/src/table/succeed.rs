@@ -114,6 +114,7 @@ mod tests {
             store_dev: (0, 1),
             view: View::default(),
             stored_file_bytes_max: None,
+            follows_fork: true,
         };
         let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).unwrap();
         let mut listing = Builder::default();

@@ -82,6 +82,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
             (word::USER_NS, header.view.user_ns),
             (word::SERVING, 1),
             (word::STORED_FILE_BYTES_MAX, header.stored_file_bytes_max.unwrap_or(0)),
+            (word::UNFOLLOWED, u64::from(!header.follows_fork)),
         ];
         for (at, value) in geometry.constants().into_iter().chain(about) {
             writer.put(at, value);

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use headwater_closure::scope::Scope;
+use headwater_daemon::Kinds;
 
 use crate::via::enters_container;
 
@@ -48,8 +49,9 @@ pub struct Key {
     pub title: String,
 }
 
-/// Returns the identity of a program that is found as `program`, in this process's environment and directory.
-pub fn of(command: &[OsString], program: &Path, scope: &Scope) -> Key {
+/// Returns the identity of a program that is found as `program`, in this process's environment and directory, and
+/// whose files of these kinds are served.
+pub fn of(command: &[OsString], program: &Path, scope: &Scope, kinds: Kinds) -> Key {
     let cwd = env::current_dir().unwrap_or_default();
     let is_file = |word: &OsStr| cwd.join(word).is_file();
     let words =
@@ -72,6 +74,9 @@ pub fn of(command: &[OsString], program: &Path, scope: &Scope) -> Key {
     for (is_included, path) in scope.pairs() {
         add(&[u8::from(is_included)]);
         add(path.as_bytes());
+    }
+    if !kinds.is_all() {
+        add(&[kinds.bits()]);
     }
     let hash = hasher.finalize().to_hex();
     let base = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -151,10 +156,12 @@ mod tests {
     #[test]
     fn keys_are_names_of_files() {
         let command: Vec<OsString> = ["a b/c", "x"].map(OsString::from).into();
-        let key = of(&command, Path::new("/nonexistent/a b/ü+c"), &Scope::default());
+        let of = |command: &[OsString], name, kinds| super::of(command, Path::new(name), &Scope::default(), kinds);
+        let key = of(&command, "/nonexistent/a b/ü+c", Kinds::all());
         assert!(key.name.starts_with("+c-") && key.name.ends_with(".closure") && key.name.len() == 27, "{key:?}");
         assert_eq!(key.title, "/nonexistent/a b/ü+c");
-        assert_eq!(key, of(&command[..1], Path::new("/nonexistent/a b/ü+c"), &Scope::default()));
-        assert_ne!(key, of(&command, Path::new("/nonexistent/+c"), &Scope::default()));
+        assert_eq!(key, of(&command[..1], "/nonexistent/a b/ü+c", Kinds::all()));
+        assert_ne!(key, of(&command, "/nonexistent/+c", Kinds::all()));
+        assert_ne!(key, of(&command, "/nonexistent/a b/ü+c", Kinds::PYTHON));
     }
 }

@@ -30,11 +30,11 @@ impl Learning {
     /// Returns what is known of a program, `command`, whose file is `program`. `None` if the user has chosen what to
     /// preload, or has no directory for closures.
     pub fn of(options: &ServiceOptions, command: &[OsString], program: &Path, scope: &Scope) -> Option<Learning> {
-        if options.preload != PreloadOption::Auto {
+        if options.served.preload() != PreloadOption::Auto {
             return None;
         }
         let directory = options.closures.clone().or_else(default_directory)?;
-        let key = key::of(command, program, scope);
+        let key = key::of(command, program, scope, options.served.kinds());
         let earlier = preload::read(&directory.join(&key.name), Path::new("/")).ok();
         Some(Learning { directory, name: key.name, title: key.title, earlier })
     }

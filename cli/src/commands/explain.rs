@@ -116,13 +116,13 @@ fn serve(mut options: ExplainOptions) -> Result<(ExplainOptions, Traced)> {
     let mut traced = Traced::new(&options.program, ran.status, events, notes);
     if let Some(details) = ran.details {
         let started_us = text.lines().find_map(|line| line.strip_prefix(missing::START)?.parse().ok());
-        attribute(&mut traced, &details, started_us.unwrap_or(0));
+        attribute(&options, &mut traced, &details, started_us.unwrap_or(0));
     }
     Ok((options, traced))
 }
 
 /// Adds what the session knows.
-fn attribute(traced: &mut Traced, details: &Details, started_us: u64) {
+fn attribute(options: &ExplainOptions, traced: &mut Traced, details: &Details, started_us: u64) {
     let Details { scope, directory, began_us, summary, report } = details;
     let Some(directory) = directory else {
         traced.origin.notes.push(format!("The program ran without Headwater: {}.", summary.via_reason));
@@ -135,6 +135,7 @@ fn attribute(traced: &mut Traced, details: &Details, started_us: u64) {
         entered_us: started_us.saturating_sub(*began_us),
         summary,
         report: report.as_ref(),
+        kinds: options.service.served.kinds(),
         opens_copies,
     };
     let (events, served) = account(std::mem::take(&mut traced.events), session);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, ensure};
-use headwater_daemon::{LinkProtection, Policy};
+use headwater_daemon::{Kinds, LinkProtection, Policy};
 use headwater_supervisor::{MountVia, Via};
 
 use crate::mount::options::MountOptions;
@@ -55,11 +55,13 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         arrangement: &arrangement,
         policy: Policy::Adaptive,
         store: &store,
-        numa_replicas: false,
+        numa_replicas: None,
         scope,
         opened: &Opened::default(),
         whole_file_bytes_max: options.storage.whole_file_max,
         stored_file_bytes_max: options.storage.stored_file_max,
+        serve: Kinds::all(),
+        follows_fork: true,
         cache: options.storage.cache(),
         via: Some(&via),
         opening: options.opening.named(),

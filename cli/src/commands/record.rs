@@ -5,6 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use headwater_closure::recorded::{ENTRIES_MAX, Event, MAGIC, VERSION, VERSION_WITH_EVENTS};
+use headwater_daemon::Kinds;
 
 use crate::commands::run::{self, Ran};
 use crate::message::log;
@@ -18,7 +19,9 @@ use crate::seal::options::SEALED;
 pub fn record(mut options: RecordOptions) -> Result<u8> {
     let sealed = &options.run.sealed.sealed;
     ensure!(sealed.is_none(), "a sealed run is not recorded: unset {SEALED}, or leave --sealed out");
-    (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
+    (options.run.nodes, options.run.records) = (1, true);
+    let served = &mut options.run.service.served;
+    (served.serve, served.preload) = (Some(Kinds::all()), Some(PreloadOption::Off));
     // Of large files that a lone node does not store, it is not known what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
     let events = TraceOptions::temporary_file();

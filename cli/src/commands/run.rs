@@ -36,7 +36,7 @@ use crate::session::signals;
 use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
 use crate::topology;
-use crate::via::{Choice, Mechanism, Program, Via};
+use crate::via::{Choice, Mechanism, Program, Via, probe_if};
 use crate::warm;
 
 /// The option for directories.
@@ -152,7 +152,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
     let ahead = Ahead::of(options, &options.program, file, scope)?;
-    let preload = ahead.preload().or_else(|| preload::prepare(&options.service.preload, file, &cwd));
+    let preload = ahead.preload().or_else(|| preload::prepare(&options.service.served.preload(), file, &cwd));
     let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
     match choice.mechanism {
         Mechanism::Off => audience.report_off(options, serves(scope), &choice.reason),
@@ -242,7 +242,9 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
         return (program, Choice::off(why_nothing(scope, SHARED)));
     }
     let is_root = rustix::process::geteuid().is_root();
-    let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
+    let choice = Choice::make(options.service.via, &program, is_root, || {
+        probe_if(options.service.served.follow_fork, namespace::probe)
+    });
     if options.service.via == Via::Namespace && choice.mechanism.is_audit() {
         log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
@@ -262,7 +264,7 @@ fn hint(
     if !audience.reads_hints() || options.records {
         return;
     }
-    let has_list = matches!(options.service.preload, PreloadOption::File(_));
+    let has_list = matches!(options.service.served.preload(), PreloadOption::File(_));
     let start = NotedStart {
         processes: options.nodes * options.ppn,
         has_others: notes::starts_others(file, program, &|path| opened.open(path)),

@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use headwater_closure::recorded::{Call, CallKind, Event};
 use headwater_closure::scope::{Scope, network_file_system};
+use headwater_daemon::Kinds;
 use headwater_figures::text::bytes;
 use headwater_report::job::{self, EventKind};
 use headwater_report::page::printable;
@@ -35,6 +37,8 @@ pub struct Session<'a> {
     pub summary: &'a Summary,
     /// What the node recorded.
     pub report: Option<&'a job::JobReport>,
+    /// The kinds of files that are served.
+    pub kinds: Kinds,
     /// Processes open the node's copies, rather than paths in a mount.
     pub opens_copies: bool,
 }
@@ -193,8 +197,12 @@ fn elsewhere(call: &Call, session: Session<'_>, passed: &BTreeMap<String, &'stat
 /// Returns why an audited process uses a source file.
 fn why_source(path: &Path, session: Session<'_>) -> String {
     let large = session.summary.large;
-    let is_large = large.files > 0 && path.metadata().is_ok_and(|file| file.len() > large.stored_bytes_max);
-    if is_large {
+    let file = path.metadata().ok();
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    if file.as_ref().is_some_and(|file| file.is_file() && !session.kinds.include(name, file.mode())) {
+        return "files of its kind are not served (--serve, --level)".to_owned();
+    }
+    if large.files > 0 && file.is_some_and(|file| file.len() > large.stored_bytes_max) {
         return format!("it is larger than {} (--stored-file-max)", bytes(large.stored_bytes_max));
     }
     "the audit library left the call as it was".to_owned()

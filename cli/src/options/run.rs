@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueHint};
 use headwater_daemon::{LinkProtection, Policy};
@@ -12,10 +12,10 @@ use headwater_daemon::{LinkProtection, Policy};
 use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
 use super::inner::TraceOptions;
 use super::opposites::{POLICIES, SUMMARIES};
+use super::served::ServedOptions;
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::options::values::number;
-use crate::preload::PreloadOption;
 use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
@@ -144,6 +144,9 @@ pub struct ServiceOptions {
           help_heading = SCOPE)]
     pub exclude: Vec<PathBuf>,
 
+    #[command(flatten)]
+    pub served: ServedOptions,
+
     /// How the files reach the program: namespace (a mount over the original directories), audit (a
     /// library in the program), mount (a mount with paths of its own), off, or auto: the best here
     #[arg(long, value_name = "HOW", env = "HEADWATER_VIA", value_enum, default_value = "auto",
@@ -165,13 +168,6 @@ pub struct ServiceOptions {
     #[command(flatten)]
     pub shape: ShapeOptions,
 
-    /// Files that are sent to all nodes before the program opens them: auto (those that its last run used, at first the
-    /// libraries that it is linked with), off, or those that a file names: one that `headwater record` wrote, or a list of paths
-    #[arg(long, value_name = "WHAT", env = "HEADWATER_PRELOAD", default_value = "auto",
-          value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath,
-          help_heading = OVERLAY)]
-    pub preload: PreloadOption,
-
     /// Where --preload auto keeps what runs used: see `headwater closures` [default: ~/.cache/headwater/closures]
     #[arg(long, value_name = "DIR", env = "HEADWATER_CLOSURES", value_hint = ValueHint::DirPath, help_heading = OVERLAY)]
     pub closures: Option<PathBuf>,
@@ -182,6 +178,11 @@ pub struct ServiceOptions {
     /// Keep a copy of each library in every memory domain of a node, as far as the store has room (audit only)
     #[arg(long, env = "HEADWATER_NUMA_REPLICAS", value_parser = FalseyValueParser::new(), help_heading = STORE)]
     pub numa_replicas: bool,
+
+    /// As --numa-replicas, only for libraries whose paths match, such as '/sw/mkl/*' or '*/libtorch*' (repeatable, or
+    /// separated by colons)
+    #[arg(long, value_name = "GLOB", env = "HEADWATER_NUMA_REPLICAS_FOR", value_delimiter = ':', help_heading = STORE)]
+    pub numa_replicas_for: Vec<String>,
 
     #[command(flatten)]
     pub opening: OpeningOptions,
@@ -267,6 +268,12 @@ impl ServiceOptions {
         let chosen = POLICIES.iter().zip([self.push, self.pull, self.adaptive]).filter(|(_, is_chosen)| *is_chosen);
         let chosen: Vec<String> = chosen.map(|(policy, _)| format!("HEADWATER_{}", policy.to_uppercase())).collect();
         ensure!(chosen.len() < 2, "{} exclude each other: unset one of them", chosen.join(" and "));
+        let is_seen_by_all = matches!(self.via, Via::Namespace | Via::Mount);
+        ensure!(
+            self.served.follow_fork || !is_seen_by_all,
+            "--follow-fork no needs audit, since what a program starts sees the same mounts: write --via audit"
+        );
+        self.numa_replicas |= !self.numa_replicas_for.is_empty();
         self.shape.settle(matches, is_inherited);
         Ok(())
     }

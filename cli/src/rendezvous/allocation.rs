@@ -67,7 +67,9 @@ fn serves(job: &Job, options: &ServiceOptions) -> bool {
         let nearest = scope.iter().filter(above).max_by_key(|(_, path)| path.len());
         nearest.is_some_and(|(is_served, _)| *is_served)
     };
-    (options.via == Via::Auto || options.via == job.service.via)
+    let of_job = &job.service;
+    (options.via == Via::Auto || options.via == of_job.via)
+        && (options.served.kinds(), options.served.follow_fork) == (of_job.serve, of_job.follows_fork)
         && options.shared.iter().all(is_in)
         && !options.exclude.iter().any(is_in)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{CacheOptions, Fabric, LinkProtection, Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{CacheOptions, Fabric, Kinds, LinkProtection, Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -58,11 +58,19 @@ pub struct Service {
     pub store_bytes_max: Option<u64>,
     /// Whether each memory domain has its own copies.
     pub numa_replicas: bool,
+    /// Of which files, by patterns; all if there are none.
+    #[serde(default)]
+    pub numa_replicas_for: Vec<String>,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
     /// Larger files are read from their source, if there is a limit.
     #[serde(default)]
     pub stored_file_bytes_max: Option<u64>,
+    /// Kinds of files of which content is stored.
+    #[serde(default)]
+    pub serve: Kinds,
+    /// Whether what audited processes start in other processes is served.
+    pub follows_fork: bool,
     /// Where content is kept for later sessions.
     #[serde(default)]
     pub cache: Option<CacheOptions>,
@@ -225,8 +233,11 @@ mod tests {
             store: None,
             store_bytes_max: None,
             numa_replicas: false,
+            numa_replicas_for: Vec::new(),
             whole_file_bytes_max: 1 << 20,
             stored_file_bytes_max: None,
+            serve: Kinds::all(),
+            follows_fork: true,
             cache: None,
             opening: None,
             preload: None,

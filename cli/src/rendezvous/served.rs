@@ -20,7 +20,7 @@ use crate::session::prepare;
 use crate::session::serving;
 use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
-use crate::via::{Choice, Mechanism, Via};
+use crate::via::{Choice, Mechanism, Via, probe_if};
 
 /// A running daemon, and how processes find it.
 pub struct Served {
@@ -53,7 +53,8 @@ impl Served {
         let keeps_large = roster.nodes.len() > 1 || service.cache.is_some();
         let is_mount_useful = serving::is_mount_useful(keeps_large, service.numa_replicas, service.preload.as_ref());
         let mut choice =
-            Choice::make(service.via, &service.program, is_root, presumed).with_mount_beside(is_mount_useful);
+            Choice::make(service.via, &service.program, is_root, || probe_if(service.follows_fork, presumed))
+                .with_mount_beside(is_mount_useful);
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {
             if choice.mechanism == Mechanism::Off {
@@ -117,11 +118,13 @@ impl Attempt<'_> {
             arrangement: &arrangement,
             policy: service.policy,
             store: &store,
-            numa_replicas: service.numa_replicas,
+            numa_replicas: service.numa_replicas.then_some(&service.numa_replicas_for),
             scope: service.scope.clone(),
             opened: &opened,
             whole_file_bytes_max: service.whole_file_bytes_max,
             stored_file_bytes_max: service.stored_file_bytes_max,
+            serve: service.serve,
+            follows_fork: service.follows_fork,
             cache: service.cache.clone(),
             via: if mechanism == Mechanism::AUDIT_ALONE { None } else { Some(&via) },
             opening: service.opening,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::{CacheOptions, Config, Fabric, LinkProtection, Policy, Preload, Report, SessionId};
+use headwater_daemon::{CacheOptions, Config, Fabric, Kinds, LinkProtection, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_overlay::Rails;
 use headwater_store::layout::NodeDir;
@@ -48,8 +48,8 @@ pub struct Settings<'a> {
     pub policy: Policy,
     /// The stores' directory and limit.
     pub store: &'a Store,
-    /// Whether each memory domain has its own copies.
-    pub numa_replicas: bool,
+    /// Set if each memory domain has its own copies: patterns of their paths; without any, of all.
+    pub numa_replicas: Option<&'a [String]>,
     /// The scope.
     pub scope: Vec<(bool, String)>,
     /// Open files for the reader.
@@ -58,6 +58,10 @@ pub struct Settings<'a> {
     pub whole_file_bytes_max: u64,
     /// Larger files are read from their source, if there is a limit.
     pub stored_file_bytes_max: Option<u64>,
+    /// Kinds of files of which content is stored.
+    pub serve: Kinds,
+    /// Whether what audited processes start in other processes is served.
+    pub follows_fork: bool,
     /// Where content is kept for later sessions.
     pub cache: Option<CacheOptions>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
@@ -162,11 +166,14 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             stored_file_bytes_max: self.stored_file_bytes_max,
+            serve: self.serve,
+            follows_fork: self.follows_fork,
             cache: self.cache.clone(),
             preload: self.preload.cloned(),
             record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
             report_to: self.reports.then(|| session.part_path(node)),
-            numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
+            numa_replicas: self.numa_replicas.map(|_| DOMAINS.into()),
+            numa_replicas_for: self.numa_replicas.unwrap_or_default().to_vec(),
             fabric: self.fabric.clone(),
             link_protection: self.link_protection,
             rails: self.rails.clone(),

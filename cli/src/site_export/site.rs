@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
 use anyhow::{Context, Result, ensure};
 use headwater_abi::hash;
-use headwater_daemon::{Branching, Config, LinkProtection, Policy, SessionId, SessionKey, Shape};
+use headwater_daemon::{Branching, Config, Kinds, LinkProtection, Policy, SessionId, SessionKey, Shape};
 use headwater_topology::hosts::Hostlist;
 
 use super::key;
@@ -137,11 +137,14 @@ impl Site {
             lifeline_fd: None,
             whole_file_bytes_max: local.storage.whole_file_max,
             stored_file_bytes_max: None,
+            serve: Kinds::all(),
+            follows_fork: true,
             cache: local.storage.cache(),
             preload: None,
             record_to: None,
             report_to: None,
             numa_replicas: None,
+            numa_replicas_for: Vec::new(),
             rails: None,
             fabric: None,
             link_protection: LinkProtection::Encrypt,

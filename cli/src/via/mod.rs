@@ -90,6 +90,12 @@ impl fmt::Display for Choice {
     }
 }
 
+/// Returns what `probe` finds, if what the program starts is served, too: a namespace can't leave it out.
+pub fn probe_if(follows_fork: bool, probe: impl FnOnce() -> Found) -> Found {
+    let why = "--follow-fork no needs audit: what a program starts stays in its namespace";
+    if follows_fork { probe() } else { Found::Unusable(why.into()) }
+}
+
 impl Choice {
     /// Chooses the mechanism for `program`; `is_root`: the user is root. Calls `probe` if the kernel matters.
     pub fn make(asked: Via, program: &Program, is_root: bool, probe: impl FnOnce() -> Found) -> Choice {
@@ -202,6 +208,9 @@ mod tests {
         check(Via::Auto, &app, false, none(), Mechanism::AUDIT_ALONE, "no /dev/fuse");
         check(Via::Auto, &app, true, found(true), Mechanism::AUDIT_ALONE, "root would lose");
         check(Via::Auto, &go, false, found(true), ORDINARY, "user namespace");
+        let unfollowed = || probe_if(false, || found(false));
+        check(Via::Auto, &app, true, unfollowed(), Mechanism::AUDIT_ALONE, "--follow-fork no needs audit");
+        check(Via::Auto, &go, true, unfollowed(), Mechanism::Off, "--follow-fork no needs audit");
         check(Via::Auto, &go, false, none(), Mechanism::Off, "statically linked; and no /dev/fuse");
     }
 

@@ -49,8 +49,8 @@ impl Daemon {
             return LargeFiles::default();
         };
         let is_large = |record: &Record<'_>| {
-            let is_beyond = limit.is_some_and(|max| record.attr().is_some_and(|attr| attr.size > max));
-            record.kind == Kind::File && (is_beyond || record.state.contains(State::DIRECT))
+            let is_beyond = record.attr().is_some_and(|attr| attr.size > stored_bytes_max);
+            record.kind == Kind::File && is_beyond && (limit.is_some() || record.state.contains(State::DIRECT))
         };
         LargeFiles {
             files: table.records().filter(is_large).count() as u64,

@@ -154,6 +154,7 @@ fn header(config: &Config, dir: &NodeDir, scope: &[(bool, headwater_abi::Path)],
         store_dev,
         view: view(),
         stored_file_bytes_max: config.stored_file_bytes_max(),
+        follows_fork: config.follows_fork,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
+use headwater_proto::Stored;
 use mio::Waker;
 
 use crate::report::Preloaded;
@@ -54,8 +55,8 @@ pub(super) struct Asker {
     pub(super) whole_bytes_max: Option<u64>,
     /// Of libraries, the bytes that a loader maps are fetched.
     pub(super) loads_libraries: bool,
-    /// Processes read larger files from the source files.
-    pub(super) stored_bytes_max: u64,
+    /// The content that is stored; processes read all other from the source files.
+    pub(super) stored: Stored,
     /// This node reports to the user, for all nodes.
     pub(super) reports: bool,
 }

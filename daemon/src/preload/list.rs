@@ -79,7 +79,9 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
         };
         let attr = fact.as_ref().and_then(Fact::attr).copied();
         if pending.is_last {
-            if content_wanted(asker, &pending.entry).is_some() && attr.is_some_and(|attr| attr.kind() == Kind::File) {
+            let is_content = content_wanted(asker, &pending.entry).is_some();
+            let is_stored = |attr: Attr| attr.kind() == Kind::File && asker.stored.includes(&pending.path, &attr);
+            if is_content && attr.is_some_and(is_stored) {
                 asker.tally.get().files += 1;
             }
             continue;
@@ -91,9 +93,10 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
             }
             continue;
         }
-        let size = attr.filter(|attr| attr.kind() == Kind::File).map_or(0, |attr| attr.size);
+        let file = attr.filter(|attr| attr.kind() == Kind::File);
+        let size = file.map_or(0, |attr| attr.size);
         let within = |ranges: &BlockRanges| ranges.numbers().take_while(move |&block| block < block_count(size));
-        if size > asker.stored_bytes_max {
+        if file.is_some_and(|attr| !asker.stored.includes(&pending.path, &attr)) {
             if let What::Blocks(_, ranges) = &pending.entry.what
                 && read_ahead(&pending.path, within(ranges)).is_ok()
             {

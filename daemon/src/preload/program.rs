@@ -10,8 +10,9 @@ use std::path::{Component, Path as FilePath, PathBuf};
 use std::rc::Rc;
 
 use headwater_abi::wire::Fact;
-use headwater_abi::{Kind, Path, Want};
+use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, needs};
+use headwater_proto::Kinds;
 use headwater_store::in_scope;
 use rustix::io::Errno;
 
@@ -119,6 +120,12 @@ impl NodeFiles {
         if is_loadable { Want::LOADABLE } else { Want::WHOLE }
     }
 
+    /// Returns true if a file is not stored, and is read to find libraries that are.
+    fn is_needed_from_source(&self, path: &Path, attr: &Attr) -> bool {
+        let stored = &self.asker.stored;
+        attr.kind() == Kind::File && !stored.includes(path, attr) && stored.kinds.contains(Kinds::LIBRARIES)
+    }
+
     /// Returns true if a file is fetched in blocks, and not as a whole.
     fn comes_in_blocks(&self, fact: &Fact) -> bool {
         let max = self.asker.whole_bytes_max.unwrap_or(u64::MAX);
@@ -163,6 +170,10 @@ impl Files for NodeFiles {
                     (tally.entries, tally.files) = (tally.entries + 1, tally.files + 1);
                 }
                 Ok(Found { file, canonical })
+            }
+            Ok(Ok(Seen { path, fact: Fact::Attr(attr), .. })) if self.is_needed_from_source(&path, &attr) => {
+                let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+                Ok(Found { file: File::open(&canonical)?, canonical })
             }
             Ok(Ok(_)) => Err(Errno::NOENT.into()),
             Err(error) => {

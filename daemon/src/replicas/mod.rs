@@ -10,6 +10,7 @@
 
 pub(crate) mod copier;
 mod domains;
+mod pattern;
 mod policy;
 
 use std::collections::VecDeque;
@@ -42,6 +43,8 @@ pub(crate) struct Replicating {
     pub(crate) pending: VecDeque<(Path, bool)>,
     pub(crate) under_way: Option<UnderWay>,
     pub(crate) ends: Arc<AtomicBool>,
+    /// Only files that match one of these are copied, if there are any.
+    patterns: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -79,7 +82,7 @@ impl Replicating {
         }
         let home = (0..domains.len()).max_by_key(|&number| domains[number].free()).unwrap_or(0);
         let home = domains.remove(home);
-        match Replicating::begin(&domains, store, waker) {
+        match Replicating::begin(config, &domains, store, waker) {
             Ok(replicating) => {
                 if let Err(error) = policy::prefer(home.number) {
                     tracing::debug!(%error, domain = home.number, "first copies lie in any memory domain");
@@ -100,9 +103,10 @@ impl Replicating {
         }
     }
 
-    fn begin(domains: &[Domain], store: &mut Store, waker: &Arc<Waker>) -> io::Result<Replicating> {
+    fn begin(config: &Config, domains: &[Domain], store: &mut Store, waker: &Arc<Waker>) -> io::Result<Replicating> {
         let (copied_in, copied) = unbounded();
-        let mut replicating = Replicating { copied: Some(copied), ..Replicating::default() };
+        let patterns = config.numa_replicas_for.clone();
+        let mut replicating = Replicating { copied: Some(copied), patterns, ..Replicating::default() };
         for domain in domains.iter().cloned() {
             let (orders, ordered) = unbounded();
             let (copied, ends, waker) = (copied_in.clone(), Arc::clone(&replicating.ends), Arc::clone(waker));
@@ -118,7 +122,9 @@ impl Replicating {
     pub(crate) fn note(&mut self, path: &Path, head: &FileHead) {
         let is_mapped = head.format & State::NATIVE_OBJECT.bits() != 0;
         // All names of a file must lead to the same copy, so files with several names are not copied.
-        let is_wanted = is_mapped && head.attr.nlink <= 1 && head.attr.size > 0;
+        let is_copied = is_mapped && head.attr.nlink <= 1 && head.attr.size > 0;
+        let is_meant = |pattern: &String| pattern::matches(pattern.as_bytes(), path.as_bytes());
+        let is_wanted = is_copied && (self.patterns.is_empty() || self.patterns.iter().any(is_meant));
         if is_wanted && !self.copiers.is_empty() && self.pending.len() < PENDING_MAX {
             self.pending.push_back((path.clone(), head.whole));
         }

@@ -18,7 +18,9 @@ use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
-use headwater_daemon::{Branching, Config, Geometry, LinkProtection, Policy, Report, SessionId, SessionKey, Shape};
+use headwater_daemon::{
+    Branching, Config, Geometry, Kinds, LinkProtection, Policy, Report, SessionId, SessionKey, Shape,
+};
 use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
@@ -109,11 +111,14 @@ impl Cluster {
             whole_file_bytes_max: 16 << 20,
             // Several nodes read nothing past the trees.
             stored_file_bytes_max: (ranks > 1).then_some(u64::MAX),
+            serve: Kinds::all(),
+            follows_fork: true,
             cache: None,
             preload: None,
             record_to: None,
             report_to: None,
             numa_replicas: None,
+            numa_replicas_for: Vec::new(),
             fabric: None,
             link_protection: LinkProtection::Encrypt,
             rails: None,

@@ -70,8 +70,8 @@ impl Node {
             self.adopt_hard_link(&path, aspect);
             return;
         }
-        let is_too_large = head.attr.size > self.config.limits.stored_file_bytes_max;
-        if block.is_none() && (is_too_large || self.leaves_to_processes(&path)) {
+        let is_stored = self.config.limits.stored.includes(&path, &head.attr);
+        if block.is_none() && (!is_stored || self.leaves_to_processes(&path)) {
             return self.end_read(&path, None);
         }
         let aspect = if block.is_some() { aspect } else { aspect_of(&head) };

@@ -1,12 +1,13 @@
 //! Large content that this node's processes read from the source file, because that is faster.
 
 use headwater_abi::wire::{Aspect, Message};
-use headwater_abi::{Attr, Kind, Path};
+use headwater_abi::{Attr, Kind, Path, Want};
 
 use super::Node;
 use super::requests::{aspects_of, is_content};
 use crate::pending::{Key, Waiter};
 use crate::state::direct::Rates;
+use crate::walk::content_wanted;
 use crate::{ClientId, Peer, Publication, Reply};
 
 impl Node {
@@ -72,6 +73,18 @@ impl Node {
         }
         self.finish(id, Reply::Done);
         true
+    }
+
+    /// Publishes that processes read the source file, if content that they want is not stored.
+    pub(super) fn leave_unstored(&mut self, path: &Path, want: Want) {
+        let stored = &self.config.limits.stored;
+        let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file() && !entry.is_direct) else {
+            return;
+        };
+        if content_wanted(want).is_some() && entry.attr().is_some_and(|attr| !stored.includes(path, attr)) {
+            entry.is_direct = true;
+            self.publish(Publication::Direct { path: path.clone() });
+        }
     }
 
     /// Returns whether processes read a file with these attributes directly.

@@ -250,7 +250,7 @@ impl Node {
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
         let is_one_piece = aspect.block().is_some() || !self.splits_large();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
-        let file_bytes_max = if aspect.block().is_some() { u64::MAX } else { self.config.limits.stored_file_bytes_max };
+        let file_bytes_max = if aspect.block().is_some() { u64::MAX } else { self.config.limits.stored.file_bytes_max };
         let path = path.clone();
         let aspect = *aspect;
         self.outputs.push_back(Output::ReadFile { path, aspect, have, execute, content_bytes_max, file_bytes_max });
@@ -264,10 +264,10 @@ impl Node {
             && self.entries.inode_hint(path).is_some_and(|inode| self.inodes.contains_key(&inode))
     }
 
-    /// Returns whether processes read this content from the source file, because the file is too large to be stored.
+    /// Returns whether processes read this content from the source file, because that is not stored.
     pub(super) fn is_read_directly(&self, entry: &Entry, aspect: Aspect) -> bool {
-        let is_too_large = |attr: &Attr| attr.size > self.config.limits.stored_file_bytes_max;
-        matches!(aspect, Aspect::Loadable | Aspect::Whole) && entry.is_file() && entry.attr().is_some_and(is_too_large)
+        let is_left = |attr: &Attr| !self.config.limits.stored.includes(&entry.path, attr);
+        matches!(aspect, Aspect::Loadable | Aspect::Whole) && entry.is_file() && entry.attr().is_some_and(is_left)
     }
 
     /// Wakes the waiters of all requests about `path` that can be answered now.

@@ -51,6 +51,13 @@ static bool audited(struct hwa_namespace *ns, char *const envp[])
 	return libraries && hwa_is_audited_by(libraries);
 }
 
+/* Returns true if what is executed must run without the audit library, because only the first program is served;
+ * `starts`: in a process that is yet to be made. */
+static bool leaves(bool starts)
+{
+	return hwa_handing_on && (starts || hwa_sys(__NR_getpid) != hwa_handing_on);
+}
+
 /* Programs that are not audited and change nothing that a job uses. */
 static bool is_harmless(const char *file)
 {
@@ -70,12 +77,13 @@ static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, 
 	/* At the session's end the library is removed a moment later. */
 	if (hwa_has_left() || hwa_has_ended())
 		return loads;
-	enum hwa_manner manner = certain && loads ? hwa_manner_of(dirfd, path) : HWA_SILENT;
+	bool leaving = loads && leaves(false);
+	enum hwa_manner manner = certain && loads && !leaving ? hwa_manner_of(dirfd, path) : HWA_SILENT;
 	if (manner >= HWA_SILENT && hwa_in_use() && !hwa_unaudited())
 		hwa_announce_unaudited();
 	if (!loads || manner == HWA_IS_NONE)
 		return false;
-	return manner == HWA_COMPLAINS || !hwa_library_opens(variable(ns, envp, "LD_AUDIT"));
+	return leaving || manner == HWA_COMPLAINS || !hwa_library_opens(variable(ns, envp, "LD_AUDIT"));
 }
 
 void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[])
@@ -112,6 +120,13 @@ static int execute(struct hwa_namespace *ns, const char *file, char *const argv[
 	if (envp == own_environment)
 		return LIBC(execv)(file, argv);
 	return LIBC(execve)(file, argv, envp);
+}
+
+/* Does what note does, for a program in a process that is yet to be made. */
+static bool note_start(struct hwa_namespace *ns, const char *path, char *const envp[], bool certain)
+{
+	bool leaving = leaves(true);
+	return note(ns, AT_FDCWD, path, envp, certain && !leaving) || (leaving && audited(ns, envp));
 }
 
 /* Returns true unless more would have to be copied than the stack has space for. */
@@ -181,7 +196,8 @@ static __attribute__((noinline)) int serve_exec(struct hwa_namespace *ns, int di
 
 static int exec_path(struct hwa_namespace *ns, const char *path, char *const argv[], char *const envp[])
 {
-	int result = path && audited(ns, envp) ? serve_exec(ns, AT_FDCWD, path, argv, envp) : UNSERVED;
+	int result = path && audited(ns, envp) && !leaves(false) ? serve_exec(ns, AT_FDCWD, path, argv, envp)
+								 : UNSERVED;
 	if (result != UNSERVED)
 		return result;
 	return execute(ns, path, argv, envp, note(ns, AT_FDCWD, path, envp, true));
@@ -349,7 +365,7 @@ WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *cons
 	int result = UNSERVED;
 	if (path && flags == AT_EMPTY_PATH && !*path)
 		result = serve_fexecve(ns, dirfd, argv, envp);
-	else if (path && flags == 0 && audited(ns, envp))
+	else if (path && flags == 0 && audited(ns, envp) && !leaves(false))
 		result = serve_exec(ns, dirfd, path, argv, envp);
 	if (result != UNSERVED)
 		return result;
@@ -427,7 +443,7 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 	if (*answer != HWA_KNOWN)
 		return UNSERVED;
 	/* The kernel starts an interpreter that must run without the library. */
-	if (!hwa_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true)) {
+	if (!hwa_strip_store(exec.file) && note_start(ns, exec.file, envp, true)) {
 		*answer = HWA_ORIGINAL;
 		return UNSERVED;
 	}
@@ -455,7 +471,7 @@ static int serve_spawn(struct hwa_namespace *ns, pid_t *pid, const char *path,
 	char *const envp[])
 {
 	enum hwa_answer answer;
-	if (!is_certain(path, actions) || !audited(ns, envp))
+	if (!is_certain(path, actions) || !audited(ns, envp) || leaves(true))
 		return UNSERVED;
 	int error = spawn_path(ns, path, pid, actions, attributes, argv, envp, &answer);
 	/* The error of a file action precedes that of an absent program. */
@@ -477,7 +493,7 @@ WRAP(int, posix_spawn,
 	int error = serve_spawn(ns, pid, path, actions, attributes, argv, envp);
 	if (error != UNSERVED)
 		return error;
-	if (note(ns, AT_FDCWD, path, envp, is_certain(path, actions)))
+	if (note_start(ns, path, envp, is_certain(path, actions)))
 		return spawn_bare(ns, REAL(posix_spawn), pid, path, actions, attributes, argv, envp);
 	return REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
@@ -495,7 +511,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns
 		return UNSERVED;
 	while (search_next(&search)) {
 		if (!is_certain(search.candidate, actions)) {
-			*bare = note(ns, AT_FDCWD, search.candidate, envp, false);
+			*bare = note_start(ns, search.candidate, envp, false);
 			return UNSERVED;
 		}
 		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
@@ -504,7 +520,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns
 		if (answer == HWA_ORIGINAL)
 			error = -(int)hwa_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
 		if (error != ENOENT && error != ENOTDIR) {
-			*bare = note(ns, AT_FDCWD, search.candidate, envp, true);
+			*bare = note_start(ns, search.candidate, envp, true);
 			return UNSERVED;
 		}
 	}
@@ -516,10 +532,10 @@ static int spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 	char *const envp[], bool *bare)
 {
 	const char *path = variable(ns, own_environment, "PATH");
-	if (!file || strchr(file, '/') || !path || !audited(ns, envp)) {
+	if (!file || strchr(file, '/') || !path || !audited(ns, envp) || leaves(true)) {
 		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
 		if (error == UNSERVED)
-			*bare = note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
+			*bare = note_start(ns, file, envp, file && strchr(file, '/') && is_certain(file, actions));
 		return error;
 	}
 	return serve_spawn_search(ns, pid, file, path, actions, attributes, argv, envp, bare);
@@ -541,10 +557,10 @@ WRAP(int, posix_spawnp,
 
 static __attribute__((noinline)) void note_shell(struct hwa_namespace *ns)
 {
-	note_environment(ns, own_environment, SHELL);
 	const char *libraries = audited(ns, own_environment) ? variable(ns, own_environment, "LD_AUDIT") : NULL;
-	if (libraries && !hwa_library_opens(libraries))
+	if (libraries && (leaves(true) || !hwa_library_opens(libraries)))
 		hwa_bare_here(ns, libraries);
+	note_environment(ns, own_environment, SHELL);
 }
 
 NOTED(int, system, (const char *command), (command), note_shell(ns))

@@ -49,6 +49,7 @@ fn steps_with_the_plugin() {
     plugged.files_are_read_once();
     plugged.variables_are_those_that_are_documented();
     plugged.users_and_sites_choose();
+    plugged.levels_come_from_variables_and_files();
     plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
     plugged.steps_share_the_jobs_session();
@@ -153,6 +154,28 @@ impl Plugged<'_> {
         self.configure(&binary, &format!("default={nothing}"));
         assert_eq!(without("-n1"), "", "without options there is no message");
         self.configure(&binary, "");
+    }
+
+    /// At the level low, each node reads the site's modules, which are Python's.
+    fn levels_come_from_variables_and_files(&self) {
+        let file = self.directory.join("headwater.toml");
+        fs::write(&file, "level = \"low\"\n").expect("an own directory");
+        let defaults = format!("HEADWATER_CONFIG={}", file.display());
+        for (variable, more, is_low) in [
+            ("HEADWATER_LEVEL=low", "", true),
+            ("HEADWATER_SERVE=libraries,data", "", true),
+            ("HEADWATER_LEVEL=medium", "", false),
+            (&defaults, "", true),
+            (&defaults, ",serve=libraries+python", false),
+            (&defaults, ",level=high", false),
+        ] {
+            self.site.forget();
+            let srun = format!("env {variable} srun -N4 -n4 {}", self.option(more));
+            let output = self.run(&self.site.args(&srun));
+            assert_eq!((output.status, &*output.stderr), (0, ""), "{srun}: {output:?}");
+            let read_again = self.site.repeated().iter().filter(|path| path.contains("pkg/m")).count();
+            assert_eq!(read_again > 0, is_low, "{srun}: {:?}", self.site.repeated());
+        }
     }
 
     /// A library that does nothing replaces the one that is to be loaded.

@@ -4,6 +4,7 @@
 mod address_space;
 mod confined;
 mod elsewhere;
+mod follow_fork;
 mod holes;
 mod locks;
 mod results;

@@ -1,5 +1,6 @@
 //! Processes that map files, share memory, and read one another's.
 
+mod kinds;
 mod large_files;
 mod own_disk;
 

@@ -39,7 +39,6 @@ fn write_table(words: &[AtomicU64]) {
         store_dev: (0, 25),
         view: View::default(),
         stored_file_bytes_max: None,
-        serve: Kinds::all(),
         follows_fork: true,
     };
     let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).expect("the slice fits the geometry");

@@ -252,7 +252,7 @@ static char **node_variables(spank_t spank)
 
 static void start_node(spank_t spank, const char *job)
 {
-	const char *arguments[] = {site.binary, "node", "--has-owner", "-", NULL};
+	const char *arguments[] = {site.binary, "node", "--has-owner", "--joins", "-", NULL};
 	char output[PATH_MAX] = "", **variables = node_variables(spank);
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process node;

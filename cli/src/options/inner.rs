@@ -178,6 +178,9 @@ pub struct NodeOptions {
     /// Standard input stays open until the owner of the node's processes ends.
     #[arg(long)]
     pub has_owner: bool,
+    /// If the node has an agent of the session already, its socket is printed.
+    #[arg(long)]
+    pub joins: bool,
     /// The job file.
     pub job: PathBuf,
 }

@@ -64,25 +64,26 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     // Signals of the terminal's keys are for the owner.
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
-    let plan = plan(options);
-    if let Ok(ServicePlan::Join(job, launch)) = plan {
-        println!("{}", serde_json::to_string(&job)?);
-        return hold(&launch);
-    }
-    let (is_verbose, front, job) = match plan.and_then(|plan| open(plan, sender)) {
-        Ok(Ok((is_verbose, front, job))) => {
+    let opened = plan(options).and_then(|plan| match plan {
+        ServicePlan::Serve(options, service) => open(&options, *service, sender).map(Some),
+        ServicePlan::Join(job, launch) => {
             println!("{}", serde_json::to_string(&job)?);
-            (is_verbose, front, job)
+            hold(&launch).map(|()| None)
         }
-        Ok(Err(why)) => {
+        ServicePlan::Off(why) => {
             println!("off: {why}");
-            return Ok(0);
+            Ok(None)
         }
+    });
+    let (is_verbose, front, job) = match opened {
+        Ok(Some(opened)) => opened,
+        Ok(None) => return Ok(0),
         Err(error) => {
             println!("failed: {error:#}");
             return Ok(crate::status::FAILURE);
         }
     };
+    println!("{}", serde_json::to_string(&job)?);
     io::stdout().flush()?;
     env::set_current_dir("/")?;
     let null = File::options().write(true).open("/dev/null")?;
@@ -109,12 +110,12 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
 }
 
 /// Keeps a launch registered until the owner ends.
-fn hold(_launch: &FrontClient) -> Result<u8> {
+fn hold(_launch: &FrontClient) -> Result<()> {
     io::stdout().flush()?;
     env::set_current_dir("/")?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     let _ = io::stdin().read(&mut [0]);
-    Ok(0)
+    Ok(())
 }
 
 /// Returns what the nodes are to serve.
@@ -187,20 +188,16 @@ fn parse(list: &str, definition: clap::Command) -> Result<StartOptions> {
     Ok(options)
 }
 
-fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), String>> {
-    let (options, service) = match plan {
-        ServicePlan::Serve(options, service) => (options, service),
-        ServicePlan::Off(why) => return Ok(Err(why)),
-        ServicePlan::Join(..) => unreachable!("no front end is opened for it"),
-    };
+/// Opens a front end; returns whether it is verbose, and the job for its nodes.
+fn open(options: &StartOptions, service: Service, sender: Sender<Event>) -> Result<(bool, Front, Job)> {
     signals::watch(sender.clone())?;
-    let (front, job) = open_front(&options.service, *service, sender.clone())?;
+    let (front, job) = open_front(&options.service, service, sender.clone())?;
     thread::Builder::new().name("owner".into()).spawn(move || {
         let _ = io::stdin().read(&mut [0]);
         // Without a receiver, the front end has ended already.
         let _ = sender.send(Event::Node(NodeEvent::Stop));
     })?;
-    Ok(Ok((options.service.verbose, front, job)))
+    Ok((options.service.verbose, front, job))
 }
 
 #[cfg(test)]

@@ -69,8 +69,7 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     let prepared = Node::prepare(options);
     match &prepared {
         Ok(Prepared::Node(node)) => println!("{}", socket(node.session.directory()).display()),
-        Ok(Prepared::Exists(Some(socket))) => println!("{}", socket.display()),
-        Ok(Prepared::Exists(None)) => {}
+        Ok(Prepared::Exists(socket)) => socket.iter().for_each(|socket| println!("{}", socket.display())),
         Err(error) => println!("{FAILED}{error:#}"),
     }
     let _ = io::stdout().flush();
@@ -115,7 +114,7 @@ struct Node {
 
 enum Prepared {
     Node(Box<Node>),
-    /// The node has an agent, with this socket if it is that far.
+    /// The node has an agent. Its socket, if that is wanted and there.
     Exists(Option<PathBuf>),
 }
 
@@ -134,7 +133,8 @@ impl Node {
         let store = store::choose(store, job.service.store_bytes_max, 1)?;
         let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else {
             let named = options.store.as_deref().or(job.service.store.as_deref());
-            return Ok(Prepared::Exists(existing(named, &name_of(job.session))));
+            let socket = options.joins.then(|| existing(named, &name_of(job.session))).flatten();
+            return Ok(Prepared::Exists(socket));
         };
         let path = socket(session.directory());
         let mut listener = UnixListener::bind(&path).with_context(|| format!("{} can't be made", path.display()))?;

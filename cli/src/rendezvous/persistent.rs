@@ -57,16 +57,11 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     let mut watch = Watch::new(&job.service);
     let claim = Claim::make(&file);
     let is_kept = claim.is_some()
-        && keep_nodes(options, &file, ends)?
-        && {
-            let kept = wait_until_ready(&events, &mut watch, start);
-            if !kept {
-                log(
-                    "warning: the job's nodes can't be kept by a step of their own, so the session has those of its first launch",
-                );
-            }
-            kept
-        };
+        && keep_nodes(options, &file, ends).unwrap_or_else(|error| {
+            log(format_args!("warning: {error:#}"));
+            false
+        })
+        && wait_until_ready(&events, &mut watch, start);
     println!("{}", name_of(job.session));
     io::stdout().flush()?;
     close_output()?;
@@ -98,12 +93,18 @@ fn keep_nodes(options: &StartOptions, file: &JobFile, ends: Sender<Event>) -> Re
     Ok(true)
 }
 
-/// Waits until the kept nodes serve. False if they don't.
+/// Waits until the kept nodes serve. If they don't, reports it and returns false.
 fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -> bool {
     let deadline = Instant::now() + KEPT_MAX;
     while !watch.is_ready() {
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Event::Node(NodeEvent::Stop)) | Err(_) => return false,
+            Ok(Event::Node(NodeEvent::Stop)) | Err(_) => {
+                log(
+                    "warning: the job's nodes can't be kept by a step (srun --overlap) of their own. The session has those \
+                     of its first launch",
+                );
+                return false;
+            }
             Ok(Event::Node(event)) => watch.note(event, start),
             Ok(_) => {}
         }

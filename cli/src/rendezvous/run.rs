@@ -195,8 +195,8 @@ pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
 /// Runs the command in the session of this process's job; returns its exit status. `None` if there is none that serves
 /// what the options ask for.
 pub fn run_in_job(options: &RunOptions) -> Option<Result<u8>> {
-    let asks_more = options.show_scope || options.report.is_some() || options.sealed.sealed.is_some();
-    if asks_more || options.nodes > 1 || options.ppn > 1 {
+    let asks_more = options.show_scope || options.report.is_some() || options.summary_json.is_some();
+    if asks_more || options.sealed.sealed.is_some() || options.nodes > 1 || options.ppn > 1 {
         return None;
     }
     let (session, _) = allocation::session(&options.service)?;

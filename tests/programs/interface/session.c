@@ -1,5 +1,6 @@
 /* A tool with a daemon on this node: `session HOW OPTIONS PROGRAM…` begins a session, serves it by a child, runs the
- * program in it, and ends it. HOW is `end`, or `kill`: the daemon is killed while the program runs. */
+ * program in it, and ends it. HOW is `end`; or `kill`: the daemon is killed while the program runs; or `twice`: another
+ * daemon tries to serve the node. */
 #include <headwater-launch.h>
 
 static void is_ready(void *context)
@@ -44,6 +45,12 @@ int main(int count, char *arguments[])
 	}
 	changed = headwater_session_arguments(&session, arguments + 3);
 	daemon = start_daemon(session.job, &ready);
+	if (strcmp(arguments[1], "twice") == 0) {
+		pid_t second = start_daemon(session.job, &status);
+
+		printf("second: ready %d, daemon %d\n", status, headwater_wait_(second));
+		fflush(stdout);
+	}
 	if ((program = fork()) == 0) {
 		execvp(changed[0], changed);
 		_exit(127);

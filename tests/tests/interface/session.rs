@@ -33,6 +33,15 @@ fn a_daemon_in_c_serves_its_node() {
 }
 
 #[test]
+fn a_node_has_one_daemon_of_a_session() {
+    let Some(site) = Site::new() else { return };
+    let output = run(&site, "twice", &format!("via=audit,shared={}", site.path("")));
+    assert!(output.stdout.starts_with("second: ready 0, daemon 9\n"), "{output:?}");
+    assert!(output.stdout.ends_with("ready 1, program 0, session 0, daemon 7\n"), "{output:?}");
+    assert_eq!(output.stderr, "the session has an agent on this node already");
+}
+
+#[test]
 fn a_session_that_can_t_be_made_has_a_reason() {
     let Some(site) = Site::new() else { return };
     for (options, why) in [

@@ -162,7 +162,7 @@ fn nothing_of_it_is_seen_outside_or_left() {
     let stdout = text(&output.stdout);
     let lines: Vec<&str> = stdout.lines().collect();
     let count = |wanted: &dyn Fn(&str) -> bool| lines.iter().filter(|line| wanted(line)).count();
-    let counts = (count(&|l| l == "2"), count(&str::is_empty), count(&|l| l.len() == 16), lines.len());
+    let counts = (count(&|l| l == "1"), count(&str::is_empty), count(&|l| l.len() == 16), lines.len());
     assert_eq!(counts, (4, 4, 4, 12), "{stdout}{}", text(&output.stderr));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&own), "{mounts}");

@@ -45,12 +45,14 @@ pub const READ: [Variable; 7] = [
 ];
 
 /// Variables that Headwater sets for the processes that it starts.
-pub const SET: [Variable; 10] = [
+pub const SET: [Variable; 12] = [
     variable("HEADWATER_NODE", "The number of the process's node, from 0."),
     variable("HEADWATER_NODES", "The number of nodes."),
     variable("HEADWATER_RANK", "The number of the process, from 0."),
     variable("HEADWATER_RANKS", "The number of processes."),
     variable("HEADWATER_SESSION", "The name of the session."),
+    inner("HEADWATER_TOOL_NODE", "The node's number, for the node agent that a tool starts."),
+    inner("HEADWATER_TOOL_NODES", "The number of nodes, for the node agent that a tool starts."),
     inner("HEADWATER_TABLE", "The node's table, for the audit library."),
     inner("HEADWATER_MOUNT", "The node's mount, with `--via mount`."),
     inner("HEADWATER_IO_EVERYWHERE", "Whether all ranks have the I/O library."),

@@ -47,7 +47,7 @@ esac
 	trap 'rm -f "$partial"' EXIT
 	case $file in
 	lib/systemd/* | share/headwater/* | share/modulefiles/*)
-		sed "s,\([=\"]\|optional \)/usr/\(bin/headwater\|lib/slurm\),\1$named/\2,g" "$here/$file" >"$partial"
+		sed "s,\([=\"]\|optional \)/usr/\(bin/headwater\|lib/slurm\|lib/headwater\),\1$named/\2,g" "$here/$file" >"$partial"
 		chmod 644 "$partial"
 		;;
 	*) cp -p "$here/$file" "$partial" ;;

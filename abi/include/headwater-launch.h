@@ -182,6 +182,20 @@ static inline int headwater_fail_(struct headwater_session *session, const char 
 	return -1;
 }
 
+/* Takes from the job what a session knows of it. Returns whether it is a job. */
+static inline int headwater_take_job_(struct headwater_session *session)
+{
+	char *name = *session->job == '{' ? headwater_between_(session->job, "\"session\":\"") : NULL;
+	int is_job = name && strlen(name) >= HEADWATER_NAME_BYTES - 1;
+
+	if (is_job) {
+		memcpy(session->name, name, HEADWATER_NAME_BYTES - 1);
+		session->store = headwater_between_(session->job, "\"store\":\"");
+	}
+	free(name);
+	return is_job;
+}
+
 /* Begins a session. `options` are those of `headwater start`, separated by commas and without leading dashes, as
  * "shared=/sw,via=audit"; NULL for none. The directories of `program`, which ends with a NULL, are served, too; it is not
  * run. Returns 0, or -1 and session->why: then there is nothing to serve, or the command failed. */
@@ -190,7 +204,6 @@ static inline int headwater_session_begin(struct headwater_session *session, con
 {
 	size_t count = 0, used = 0;
 	const char **arguments;
-	char *name;
 	int error;
 
 	memset(session, 0, sizeof(*session));
@@ -214,17 +227,12 @@ static inline int headwater_session_begin(struct headwater_session *session, con
 	if (error)
 		return headwater_fail_(session, session->command, strerror(error));
 	session->job = headwater_read_line_(session->front.link);
-	name = session->job && *session->job == '{' ? headwater_between_(session->job, "\"session\":\"") : NULL;
-	if (!name || strlen(name) < HEADWATER_NAME_BYTES - 1) {
-		free(name);
+	if (!session->job || !headwater_take_job_(session)) {
 		close(session->front.link);
 		session->front.link = -1;
 		headwater_wait_(session->front.pid);
 		return headwater_fail_(session, "", session->job ? session->job : "`headwater front` has ended");
 	}
-	memcpy(session->name, name, HEADWATER_NAME_BYTES - 1);
-	free(name);
-	session->store = headwater_between_(session->job, "\"store\":\"");
 	return 0;
 }
 
@@ -276,13 +284,13 @@ struct headwater_node {
 	char why[HEADWATER_WHY_BYTES];
 };
 
-/* Begins this node's part of a session, as node `number` of `nodes`, counted from 0. All nodes of the session begin at
- * about the same time; those that are missing after ten seconds do not take part. Returns 0 when programs can be started:
- * they wait for the other nodes. Returns -1 and node->why if it failed. */
-static inline int headwater_node_begin(struct headwater_node *node, const char *command, const char *job,
-	unsigned number, unsigned nodes)
+/* As headwater_node_begin, but if the session has an agent on this node already, that serves this node, too, when `joins`
+ * is not 0. */
+static inline int headwater_begin_or_join_(struct headwater_node *node, const char *command, const char *job,
+	unsigned number, unsigned nodes, int joins)
 {
-	const char *arguments[] = {command ? command : "headwater", "node", "--has-owner", "-", NULL};
+	const char *arguments[] = {command ? command : "headwater", "node", "--has-owner", joins ? "--joins" : "-",
+		joins ? "-" : NULL, NULL};
 	char number_text[48], nodes_text[48], *line = NULL, **variables;
 	struct headwater_process_ agent;
 	size_t count = 0;
@@ -323,6 +331,15 @@ static inline int headwater_node_begin(struct headwater_node *node, const char *
 		snprintf(node->why, sizeof(node->why), "%s", line ? line : "no memory");
 	free(line);
 	return node->link < 0 ? -1 : 0;
+}
+
+/* Begins this node's part of a session, as node `number` of `nodes`, counted from 0. All nodes of the session begin at
+ * about the same time; those that are missing after ten seconds do not take part. Returns 0 when programs can be started:
+ * they wait for the other nodes. Returns -1 and node->why if it failed. */
+static inline int headwater_node_begin(struct headwater_node *node, const char *command, const char *job,
+	unsigned number, unsigned nodes)
+{
+	return headwater_begin_or_join_(node, command, job, number, nodes, 0);
 }
 
 /* Waits until this node's part of the session has ended. */

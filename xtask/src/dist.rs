@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::Shell;
 use crate::system::{Architecture, System};
-use crate::{docs, fabric, files, headwater, mpiio, shim, slurm, spawn};
+use crate::{docs, fabric, files, flux, headwater, mpiio, shim, slurm, spawn};
 
 /// Builds everything that a user installs; quick if nothing has changed.
 pub fn run(shell: &Shell) -> Result<()> {
@@ -19,6 +19,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_if_changed(&trial, &dist.join("lib/headwater").join(trial.file_name().context("as above")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
+    shell.step("build the Flux plugin", || flux::dist(shell, &dist))?;
     shell.step("build the spawning libraries", || spawn::dist(shell, &dist))?;
     shell.step("build the I/O libraries", || mpiio::dist(shell, &dist))?;
     shell.step("build the libfabric carrier", || fabric::dist(shell, &dist))?;
@@ -27,7 +28,6 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;
         files::copy_tree(&shell.path("integrations/tmpfiles"), &dist.join("share/headwater/tmpfiles.d"))?;
         files::copy_tree(&shell.path("integrations/grafana"), &dist.join("share/headwater/grafana"))?;
-        files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
         files::copy_tree(&shell.path("integrations/launch"), &dist.join("share/headwater/launch"))?;
         files::copy_tree(&shell.path("integrations/guard"), &dist.join("share/headwater/guard"))?;
         files::copy_if_changed(&shell.path("packaging/install.sh"), &dist.join("install.sh"))?;

@@ -10,6 +10,7 @@ mod dist;
 mod docs;
 mod fabric;
 mod files;
+mod flux;
 mod fuzz;
 mod headwater;
 mod mpiio;

@@ -9,7 +9,7 @@ use object::{Object, ObjectSymbol, SymbolKind, elf};
 use crate::cc::{self, compiler};
 use crate::shell::{Shell, display};
 use crate::system::Architecture;
-use crate::{fabric, files, mpiio, side_by_side, slurm, spawn};
+use crate::{fabric, files, flux, mpiio, side_by_side, slurm, spawn};
 
 /// What makes code freestanding: it may rely on nothing that a C library or run-time provides.
 /// Unwind tables stay, because exceptions and cancellation pass through the wrappers.
@@ -97,8 +97,9 @@ pub fn build_trial(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 pub fn check_headers(shell: &Shell) -> Result<()> {
     let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
     let mut checks = Vec::new();
-    for directory in
-        ["abi/include", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
+    for directory in ["abi/include", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, flux::SOURCES, spawn::SOURCES]
+        .into_iter()
+        .chain(fabric)
     {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));

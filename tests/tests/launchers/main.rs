@@ -4,6 +4,7 @@
 mod allocations;
 mod bad_days;
 mod fabric;
+mod flux;
 mod interfaces;
 mod many;
 mod mpi;

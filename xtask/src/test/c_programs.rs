@@ -4,18 +4,19 @@ use anyhow::{Result, ensure};
 
 use super::c_tests::CTests;
 use super::report::Tally;
-use crate::{fabric, files, mpiio, shim, side_by_side, slurm, spawn};
+use crate::{fabric, files, flux, mpiio, shim, side_by_side, slurm, spawn};
 
 /// Part of the C library since glibc 2.34.
 const LIBRARIES: [&str; 2] = ["-ldl", "-lpthread"];
 
 /// Compiles and runs all that need no MPI. Each C file in the `tests` of `shim/audit`, `integrations/slurm`,
-/// `integrations/fabric` and `spawn` that begins with a line `/* sources: a.c b.c */` is a program of its own, linked
+/// `integrations/flux`, `integrations/fabric` and `spawn` that begins with a line `/* sources: a.c b.c */` is a program of its own, linked
 /// with these sources; of those of the carrier, those that need libfabric only where it is. The core of the I/O library
 /// has stand-ins for an MPI.
 pub fn run(tests: &CTests<'_>) -> Result<Tally> {
     let mut tally = run_in(tests, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(run_in(tests, slurm::SOURCES, slurm::TESTS)?);
+    tally.add(run_in(tests, flux::SOURCES, flux::TESTS)?);
     tally.add(run_in(tests, fabric::SOURCES, fabric::TESTS)?);
     tally.add(run_in(tests, spawn::SOURCES, spawn::TESTS)?);
     tally.add(mpiio::test_core(tests)?);

@@ -1,4 +1,4 @@
-/* The plugin of Flux's job shell: `flux run -o headwater[=on|off|OPTIONS|FILE]` (docs/operate/flux.md).
+/* The plugin of Flux's job shell: `flux run -o headwater[=on|off|job|OPTIONS|FILE]` (docs/operate/flux.md).
  *
  * The first shell of a job starts `headwater front`, the rendezvous of the job's nodes, which ends with that shell. The
  * others get the job from Flux's key-value store, from the namespace that the job's owner alone can read. Each host's
@@ -19,6 +19,8 @@
 /* The setting of a batch job whose own session there isn't, for the jobs of its instance. */
 #define SETTING_VARIABLE "FLUX_HEADWATER"
 #define ENTRY "headwater"
+/* How the reason begins if there is nothing to serve. */
+#define OFF "off: "
 #define COMMAND "/usr/bin/headwater"
 #define STORE_S_MAX 10.0
 /* FLUX_KVS_WAITCREATE (flux_kvs_lookup(3)). */
@@ -36,6 +38,8 @@ static struct {
 	struct headwater_node node;
 	/* This shell is in a session, with all that it starts. */
 	bool is_inside;
+	/* The setting is the site's, not the user's. */
+	bool is_default;
 } job = {.session = {.front = {.link = -1}}, .node = {.link = -1}};
 
 /* Only the first shell's reach the user. */
@@ -99,7 +103,7 @@ static void begin_session(const char *options, char *program, bool is_batch)
 	free(variables);
 	if (status != 0 && is_batch)
 		flux_shell_setenvf(job.shell, 1, SETTING_VARIABLE, "%s", job.setting);
-	else if (status != 0)
+	else if (status != 0 && !(job.is_default && strncmp(job.session.why, OFF, strlen(OFF)) == 0))
 		complain("", job.session.why);
 	/* Also without a session: the other shells wait for it. */
 	if (!publish(job.session.job ? job.session.job : "none") && job.session.job)
@@ -111,11 +115,12 @@ static void begin_session(const char *options, char *program, bool is_batch)
 /* Returns the setting of the command line, of the batch job around, or of the site, in memory that stays. */
 static const char *chosen_setting(const char *of_site)
 {
-	char *json = NULL;
 	const char *outer = flux_shell_getenv(job.shell, SETTING_VARIABLE);
+	char *json = NULL;
 
 	if (flux_shell_getopt(job.shell, "headwater", &json) > 0)
 		return hwfl_text_of(json);
+	job.is_default = !outer;
 	return outer ? strdup(outer) : of_site;
 }
 

@@ -1,4 +1,4 @@
-/* The Slurm plugin: `srun --headwater[=on|off|OPTIONS]` (spank(8); docs/operate/slurm.md).
+/* The Slurm plugin: `srun --headwater[=on|off|job|OPTIONS]` (spank(8); docs/operate/slurm.md).
  *
  * srun starts `headwater front`, the rendezvous of the step's nodes, which ends with srun. A variable of the step
  * carries the job file to the nodes. Each node's slurmstepd removes it and starts `headwater node` as the user.
@@ -66,7 +66,7 @@ static int choose(int value, const char *argument, int is_remote)
 	return 0;
 }
 
-static struct spank_option option = {"headwater", "[on|off|OPTIONS]",
+static struct spank_option option = {"headwater", "[on|off|job|OPTIONS]",
 	"have Headwater read the program's files once, and serve them on each node; "
 	"OPTIONS: those of `headwater start`, such as shared=DIR,via=audit",
 	2, 0, choose};

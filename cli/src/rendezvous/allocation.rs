@@ -1,21 +1,25 @@
 //! The session of a batch system's job, which all steps of the job share.
 //!
-//! A link beside the job file, named by the job, leads to the session. On Slurm a step of its own, which shares the
-//! others' resources, keeps the session's nodes for as long as the session lasts: what a step starts ends with it.
+//! A link beside the job file, named by the job, leads to the session. On Slurm and Flux a command of its own, which takes
+//! no resources of others, keeps the session's nodes for as long as the session lasts: what a step starts ends with it.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::file::{Job, JobFile, directory_or_default};
 use crate::options::run::ServiceOptions;
 use crate::session::directory::is_session_name;
 use crate::via::Via;
 
-/// Batch systems, and their variables with the job's number.
-const JOBS: [(&str, &str); 3] = [("slurm", "SLURM_JOB_ID"), ("pbs", "PBS_JOBID"), ("lsf", "LSB_JOBID")];
+/// Batch systems, and their variables with the job's number. An instance of Flux lies within the other systems' jobs.
+const JOBS: [(&str, &str); 4] =
+    [("flux", "FLUX_ENCLOSING_ID"), ("slurm", "SLURM_JOB_ID"), ("pbs", "PBS_JOBID"), ("lsf", "LSB_JOBID")];
+/// The number of nodes, for the node agents of what is started without a launcher's variables.
+const TOOL_NODES: &str = "HEADWATER_TOOL_NODES";
 /// What the step that keeps the nodes runs there.
 const KEEPER: [&str; 2] = ["sleep", "infinity"];
 
@@ -77,7 +81,26 @@ fn serves(job: &Job, options: &ServiceOptions) -> bool {
 /// Returns the command that keeps the job's nodes; `prefix` is what makes a program of the launcher take part. `None` if
 /// the batch system has no such command, or in a step, which can't speak for the job.
 pub fn keeper(prefix: Vec<OsString>) -> Option<Vec<OsString>> {
-    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let start = if is_set("FLUX_URI") { keeper_of_flux() } else { keeper_of_slurm() };
+    Some(start?.into_iter().map(OsString::from).chain(prefix).chain(KEEPER.map(OsString::from)).collect())
+}
+
+fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// Flux starts it beside its jobs. It doesn't count the hosts for the processes, of which several may be on one host.
+fn keeper_of_flux() -> Option<Vec<String>> {
+    if is_set("FLUX_TASK_RANK") {
+        return None;
+    }
+    let counted = Command::new("flux").args(["hostlist", "--unique", "--count", "instance"]).output().ok()?;
+    let hosts: u32 = String::from_utf8(counted.stdout).ok()?.trim().parse().ok()?;
+    let command = ["flux", "exec", "--quiet", "--noinput", "env"];
+    Some(command.into_iter().map(String::from).chain([format!("{TOOL_NODES}={hosts}")]).collect())
+}
+
+fn keeper_of_slurm() -> Option<Vec<String>> {
     let nodes: u32 = env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()?;
     if !is_set("SLURM_JOB_ID") || is_set("SLURM_STEP_ID") {
         return None;
@@ -89,14 +112,15 @@ pub fn keeper(prefix: Vec<OsString>) -> Option<Vec<OsString>> {
         "--job-name=headwater".into(),
     ];
     let shared = ["--overlap", "--mem=0", "--cpu-bind=none", "--mpi=none", "--input=none", "--quiet"];
-    let words = ["srun"].into_iter().chain(shared).map(OsString::from).chain(options.into_iter().map(OsString::from));
-    Some(words.chain(prefix).chain(KEEPER.into_iter().map(OsString::from)).collect())
+    Some(["srun"].into_iter().chain(shared).map(String::from).chain(options).collect())
 }
 
 /// Returns the name of the link of the job with these variables.
 fn name_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (system, id) = JOBS.iter().find_map(|(system, name)| Some((system, variable(name)?)))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
+    // Flux's own digits of numbers begin with this letter.
+    let id = id.replace('ƒ', "f");
     let cluster = variable("SLURM_CLUSTER_NAME").filter(|_| *system == "slurm");
     let name = [Some((*system).to_owned()), cluster, Some(id)].into_iter().flatten().collect::<Vec<String>>().join("-");
     (name.chars().all(is_plain) && !is_session_name(name.as_ref())).then_some(name)
@@ -115,6 +139,7 @@ mod tests {
         check(&[("SLURM_JOB_ID", "12")], Some("slurm-12"));
         check(&[("SLURM_JOB_ID", "12"), ("SLURM_CLUSTER_NAME", "alps")], Some("slurm-alps-12"));
         check(&[("PBS_JOBID", "7[3].server"), ("SLURM_CLUSTER_NAME", "alps")], Some("pbs-7[3].server"));
+        check(&[("SLURM_JOB_ID", "12"), ("FLUX_ENCLOSING_ID", "ƒSTcfgT")], Some("flux-fSTcfgT"));
         check(&[("LSB_JOBID", "../x")], None);
         check(&[], None);
     }

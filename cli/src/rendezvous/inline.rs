@@ -46,6 +46,9 @@ const PRELOAD_BYTES_MAX: usize = 64 << 10;
 /// The option for directories, as users write it for the plugin.
 const SHARED: &str = "shared=";
 
+/// In place of options: only the session of the owner's job serves, if it has one.
+const JOB: &str = "job";
+
 /// The command whose options these are.
 const START: &str = "start";
 
@@ -120,7 +123,8 @@ fn hold(_launch: &FrontClient) -> Result<()> {
 
 /// Returns what the nodes are to serve.
 fn plan(options: &FrontOptions) -> Result<ServicePlan> {
-    let start = parse_with_defaults(&options.options)?;
+    let is_job_alone = options.options == JOB;
+    let start = parse_with_defaults(if is_job_alone { "" } else { &options.options })?;
     if start.service.via == Via::Off && !start.io.is_wanted() {
         return Ok(ServicePlan::Off("via=off".into()));
     }
@@ -134,6 +138,9 @@ fn plan(options: &FrontOptions) -> Result<ServicePlan> {
         && let Ok(launch) = begin_launch(&session, &job)
     {
         return Ok(ServicePlan::Join(job.into(), launch.into()));
+    }
+    if is_job_alone {
+        return Ok(ServicePlan::Off("the job has no session: begin one with `headwater start`".into()));
     }
     let opened = Opened::default();
     let program = options.program.get(..1).unwrap_or_default();

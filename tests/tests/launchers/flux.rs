@@ -120,6 +120,31 @@ fn jobs_of_a_batch_job_share_its_session() {
 }
 
 #[test]
+fn a_script_begins_the_session_of_its_instance() {
+    with_flux(|site, loader| {
+        let directory = site.directory("flux");
+        let start = format!("{} start --shared {}", headwater_binary().display(), site.shared().display());
+        let by_site = directory.join("by-site.lua");
+        let text = fs::read_to_string(loader).expect("an own file");
+        fs::write(&by_site, text.replace("default = \"off\"", "default = \"job\"")).expect("an own directory");
+        let program = in_shell(&site.program());
+        let plugged = format!("flux run -N4 -n8 -o userrc={} {program}", by_site.display());
+        let run = format!("{} run -- flux run -N2 -n2 {program}", headwater_binary().display());
+        let script = directory.join("batch");
+        let jobs = site.directory("jobs");
+        let text =
+            format!("#!/bin/sh\nexport HEADWATER_JOB_DIR={}\n{start} || exit 1\n{plugged}\n{run}\n", jobs.display());
+        fs::write(&script, text).expect("an own directory");
+        let output = in_flux(site, &format!("flux alloc -N4 sh {}", script.display()));
+        site.assert_clean();
+        assert_eq!(output.stdout.lines().filter(|line| line.starts_with("36100 ")).count(), 10, "{output:?}");
+        assert_eq!(output.stdout.lines().next().map(str::len), Some(16), "{output:?}");
+        assert_eq!(repeated(site), [""; 0], "{output:?}");
+        assert!(!output.stderr.contains("headwater"), "{output:?}");
+    });
+}
+
+#[test]
 fn the_plugin_declares_what_flux_has() {
     let flags = Command::new("pkg-config").args(["--cflags", "flux-core"]).output();
     let Some(flags) = flags.ok().filter(|output| output.status.success()) else {

@@ -236,6 +236,16 @@ impl Plugged<'_> {
         let session = output.stdout.lines().next().unwrap_or_default();
         assert!(output.stdout.ends_with(&format!("session {session}\n")), "{output:?}");
         assert_eq!(self.site.repeated(), [""; 0]);
+        // Where a site says so, without an option.
+        self.configure(&headwater_binary().display().to_string(), "default=job");
+        let shown = "srun -N4 -n4 sh -c 'echo session $HEADWATER_SESSION'";
+        let output = in_job(self.site, shown);
+        let session = output.stdout.lines().next().unwrap_or_default();
+        assert!(output.stdout.ends_with(&format!("session {session}\n").repeat(4)), "{output:?}");
+        self.site.assert_clean();
+        let alone = self.sh("-n1", "echo session $HEADWATER_SESSION");
+        assert_eq!((alone.stdout.trim(), alone.stderr.as_str()), ("session", ""), "a job without a session");
+        self.configure(&headwater_binary().display().to_string(), "");
     }
 
     fn programs_of_several_kinds_and_users(&self) {

@@ -86,6 +86,8 @@ pub fn exec(options: &ExecOptions) -> u8 {
                 log(format_args!("warning: {} is not forked from a zygote: {why}. It is executed", name.display()));
             }
             NotBegun::Refused(_) => {}
+            // A program may start interpreters that find other modules.
+            NotBegun::Wrong(_) if options.node.is_some() => {}
             NotBegun::Wrong(why) => {
                 if reports {
                     log(format_args!("error: --warm-imports: {why}"));
@@ -209,7 +211,8 @@ fn start_from_zygote(
     environment: &Environment,
 ) -> NotBegun {
     let value = |wanted: &str| environment.get(OsStr::new(wanted)).map(Path::new);
-    let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
+    let found = || supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent);
+    let Some(node) = options.node.as_deref().or_else(found) else {
         return String::from("no session serves this node").into();
     };
     // The later exec reports a program that is missing or can't be executed.
@@ -221,6 +224,7 @@ fn start_from_zygote(
         program: &file,
         arguments: &arguments,
         environment,
+        is_child: options.node.is_some(),
         imports: options.imports.as_deref(),
         reseed: options.reseed.as_deref(),
         reports,

@@ -14,6 +14,7 @@ use crate::message::log;
 use crate::process::monotonic_us;
 use crate::status::FAILURE;
 use crate::via::{Choice, Mechanism};
+use crate::warm::Forked;
 
 /// When the session started, on both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,8 @@ pub struct Summary {
     pub processes: u32,
     /// How many of them were forked from a zygote.
     pub from_zygotes: u32,
+    /// How many that these started were forked from a zygote.
+    pub children_from_zygotes: u32,
     /// The exit status.
     pub exit_status: u8,
     /// How the files reached the program: the mechanism's name, as `--via` has it.
@@ -178,6 +181,12 @@ impl Summary {
         }
     }
 
+    /// Adds what zygotes forked.
+    pub fn add_forked(&mut self, forked: Forked) {
+        self.from_zygotes += forked.ranks;
+        self.children_from_zygotes += forked.children;
+    }
+
     /// Adds the daemons' reports; `None` for a lost daemon.
     pub fn add(&mut self, reports: &[Option<Report>], start: Start) {
         for report in reports {
@@ -260,7 +269,10 @@ impl fmt::Display for Summary {
         writeln!(f, "  mechanism           {}: {}", self.via, self.via_reason)?;
         if self.from_zygotes > 0 {
             let (zygotes, all) = (grouped(u64::from(self.from_zygotes)), grouped(u64::from(self.processes)));
-            writeln!(f, "  from zygotes        {zygotes} of {all} processes")?;
+            let children = self.children_from_zygotes;
+            let children =
+                if children > 0 { format!(", {} that these started", grouped(children.into())) } else { String::new() };
+            writeln!(f, "  from zygotes        {zygotes} of {all} processes{children}")?;
         }
         let fs = &self.shared_fs;
         writeln!(
@@ -473,6 +485,8 @@ mod tests {
         assert!(!summary.to_string().contains("zygotes"));
         summary.from_zygotes = 15;
         assert!(summary.to_string().contains("from zygotes        15 of 16 processes\n"), "{summary}");
+        summary.children_from_zygotes = 3;
+        assert!(summary.to_string().contains("15 of 16 processes, 3 that these started\n"), "{summary}");
         summary.servers = 1;
         assert!(summary.to_string().contains("16 processes on 3 nodes and 1 server"), "{summary}");
         summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };

@@ -76,7 +76,7 @@ static bool start_interpreter(int argc, char **argv)
 /* Returns NULL, or why processes could not be faithful. `ctype`: the variable LC_CTYPE before the start, or NULL. */
 static const char *import(const char *names, const char *ctype)
 {
-	const char *const texts[] = {hwsp_python_code, hwsp_python_random};
+	const char *const texts[] = {hwsp_python_code, hwsp_python_children, hwsp_python_random};
 	object *space = hwsp_py.PyDict_New(), *draws = hwsp_python_draws();
 	object *prepare = NULL, *done = NULL;
 	bool good = space && draws && !hwsp_py.PyDict_SetItemString(space, "draws", draws) &&

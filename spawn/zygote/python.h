@@ -90,6 +90,9 @@ int hwsp_python_end(int status);
 /* python_code.c */
 extern const char hwsp_python_code[];
 
+/* python_children.c */
+extern const char hwsp_python_children[];
+
 /* python_random.c */
 extern const char hwsp_python_random[];
 /* A function of Python: returns what has been drawn since its last call, or an empty string. NULL: no memory. */

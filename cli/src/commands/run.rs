@@ -37,7 +37,7 @@ use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
 use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via, probe_if};
-use crate::warm;
+use crate::warm::Forked;
 
 /// The option for directories.
 const SHARED: &str = "--shared ";
@@ -219,7 +219,7 @@ fn end(
     merger: Option<&mut Merger>,
     (summary, start): (&mut Summary, Start),
 ) -> Vec<String> {
-    summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
+    summary.add_forked(nodes.iter().map(|&node| Forked::of(serving.session.node(node).path())).sum());
     let (reports, lines) = serving.end(events, merger);
     summary.add(&reports, start);
     lines

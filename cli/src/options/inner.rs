@@ -93,6 +93,9 @@ pub struct ExecOptions {
     /// The file with statements that reseed these modules.
     #[arg(long, requires = "imports")]
     pub reseed: Option<PathBuf>,
+    /// The directory of the node whose zygote has forked this process's parent.
+    #[arg(long, requires = "zygote")]
+    pub node: Option<PathBuf>,
     /// This process reports for its node.
     #[arg(long, requires = "zygote")]
     pub reports: bool,

@@ -31,6 +31,9 @@ pub enum FromNode {
         /// Number of these that were forked from zygotes.
         #[serde(default)]
         from_zygotes: u32,
+        /// Number of processes that these started, and that were forked from zygotes.
+        #[serde(default)]
+        children_from_zygotes: u32,
         /// The daemon's report, unless it was lost.
         report: Option<Box<Report>>,
         /// What its processes used, if that is wanted of this node, as lines of a closure.

@@ -42,7 +42,7 @@ use crate::process::{self, Side, monotonic_us};
 use crate::session::directory::{NODES_TRIED_MAX, Session, name_of};
 use crate::session::events::Event;
 use crate::session::store;
-use crate::warm;
+use crate::warm::Forked;
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -321,7 +321,7 @@ impl Node {
     fn finish(&mut self, end_received_us: Option<u64>) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
             // One directory of those for all mechanisms that were tried has the count.
-            let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
+            let forked: Forked = (0..NODES_TRIED_MAX).map(|node| Forked::of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
             // The last mechanism that was tried is the one that served.
             let recorded = (0..NODES_TRIED_MAX).rev().map(|node| self.session.recorded(node));
@@ -330,7 +330,13 @@ impl Node {
             if let Some(part) = (0..NODES_TRIED_MAX).rev().find_map(|node| self.session.part(node)).map(Box::new) {
                 self.send(&FromNode::Part { end_received_us, sent_us: monotonic_us(), part });
             }
-            self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report, recorded });
+            self.send(&FromNode::Report {
+                processes: self.processes_total,
+                from_zygotes: forked.ranks,
+                children_from_zygotes: forked.children,
+                report,
+                recorded,
+            });
         }
     }
 

@@ -16,6 +16,7 @@ use crate::process::monotonic_us;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
+use crate::warm::Forked;
 
 /// How long nodes may take to report after the launcher's end.
 const REPORTS_MAX: Duration = Duration::from_secs(5);
@@ -40,7 +41,7 @@ pub struct Watch {
 struct NodeState {
     mechanism: Option<String>,
     processes: u32,
-    from_zygotes: u32,
+    forked: Forked,
     report: Option<Report>,
     clock: Clock,
     is_gone: bool,
@@ -111,10 +112,14 @@ impl Watch {
                 self.state(node).mechanism = Some(mechanism);
                 self.ready_at = Some(start.elapsed_ms());
             }
-            NodeEvent::Message(node, FromNode::Report { processes, from_zygotes, report, recorded }) => {
+            NodeEvent::Message(
+                node,
+                FromNode::Report { processes, from_zygotes, children_from_zygotes, report, recorded },
+            ) => {
                 self.recorded.extend(recorded);
                 let state = self.state(node);
-                (state.processes, state.from_zygotes) = (processes, from_zygotes);
+                state.processes = processes;
+                state.forked = Forked { ranks: from_zygotes, children: children_from_zygotes };
                 state.report = report.map(|report| *report);
                 state.is_gone = true;
             }
@@ -177,7 +182,7 @@ impl Watch {
         summary.nodes = self.nodes.len() as u32;
         summary.nodes_missing = self.nodes_missing;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();
-        summary.from_zygotes = self.nodes.iter().map(|node| node.from_zygotes).sum();
+        summary.add_forked(self.nodes.iter().map(|node| node.forked).sum());
         summary.timeline.daemons_ready_ms = self.ready_at;
         let mut mechanisms: BTreeMap<&str, u32> = BTreeMap::new();
         for mechanism in self.nodes.iter().filter_map(|node| node.mechanism.as_deref()) {

@@ -1,5 +1,7 @@
 //! The version and the files in the node's directory that a node's owner and proxies share.
 
+use std::fs;
+use std::iter::Sum;
 use std::path::{Path, PathBuf};
 
 /// A digest of the sources: a description has the layout of C structures.
@@ -15,12 +17,39 @@ pub(super) fn lock(node: &Path) -> PathBuf {
     node.join("warm.lock")
 }
 
-/// Returns the path of the file with the number of ranks from zygotes.
+/// Returns the path of the file with the numbers of forked processes.
 pub(super) fn count(node: &Path) -> PathBuf {
     node.join("warm.ranks")
 }
 
-/// Reads the number of this node's ranks from zygotes.
-pub fn ranks_of(node: &Path) -> u32 {
-    std::fs::read_to_string(count(node)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+/// Processes that zygotes forked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forked {
+    /// Those that the launcher started.
+    pub ranks: u32,
+    /// Those that these started.
+    pub children: u32,
+}
+
+impl Forked {
+    /// Reads a node's numbers.
+    pub fn of(node: &Path) -> Forked {
+        let text = fs::read_to_string(count(node)).unwrap_or_default();
+        let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
+        Forked { ranks: numbers.next().unwrap_or(0), children: numbers.next().unwrap_or(0) }
+    }
+
+    /// Writes them. They serve statistics only.
+    pub(super) fn note(self, node: &Path) {
+        let _ = fs::write(count(node), format!("{} {}\n", self.ranks, self.children));
+    }
+}
+
+impl Sum for Forked {
+    fn sum<I: Iterator<Item = Forked>>(all: I) -> Forked {
+        all.fold(Forked::default(), |sum, one| Forked {
+            ranks: sum.ranks + one.ranks,
+            children: sum.children + one.children,
+        })
+    }
 }

@@ -20,7 +20,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, geteuid, pidfd_open, pidfd_send_signal, waitpid};
 use signal_hook::consts::SIGCHLD;
 
-use super::node::{BUILD, count, ranks_of, socket};
+use super::node::{BUILD, Forked, socket};
 use super::packet::{self, Answer, GO};
 use super::request::{self, Request};
 use super::zygotes::{PendingRequest, Zygotes};
@@ -69,8 +69,8 @@ struct Owner {
     zygotes: Zygotes,
     proxies: BTreeMap<u64, Proxy>,
     next: u64,
-    /// Number of ranks from zygotes, of this owner and of earlier ones.
-    ranks: u32,
+    /// Processes from zygotes, of this owner and of earlier ones.
+    forked: Forked,
 }
 
 struct Proxy {
@@ -101,8 +101,8 @@ impl Owner {
         children.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(SIGCHLD, notifier)?;
         let zygotes = Zygotes::new();
-        let ranks = ranks_of(node);
-        Ok(Owner { node: node.into(), listener, children, zygotes, proxies: BTreeMap::new(), next: 0, ranks })
+        let forked = Forked::of(node);
+        Ok(Owner { node: node.into(), listener, children, zygotes, proxies: BTreeMap::new(), next: 0, forked })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -203,9 +203,8 @@ impl Owner {
                 return None;
             }
         };
-        self.ranks += 1;
-        // The file serves statistics only.
-        let _ = fs::write(count(&self.node), self.ranks.to_string());
+        *(if pending.request.is_child { &mut self.forked.children } else { &mut self.forked.ranks }) += 1;
+        self.forked.note(&self.node);
         if reply(&socket, &Answer::Started, &[rank.as_fd()]).is_none() {
             let _ = pidfd_send_signal(&rank, Signal::KILL);
             return Some(Proxy { socket, stage: Stage::Lost { pid } });

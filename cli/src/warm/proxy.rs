@@ -51,6 +51,8 @@ pub struct RankSpec<'a> {
     pub imports: Option<&'a str>,
     /// The file with statements that reseed random modules in each rank.
     pub reseed: Option<&'a Path>,
+    /// Whether a process from a zygote has started this one.
+    pub is_child: bool,
     /// Whether this rank reports for its node.
     pub reports: bool,
     /// Whether the node's processes are audited.
@@ -179,6 +181,7 @@ fn describe_request(spec: &RankSpec) -> Result<(OwnedFd, OwnedFd, Description), 
         generation: if spec.is_audited { NodeDir::new(spec.node).newest().generation() } else { 0 },
         attributes: description.attributes,
         variables: description.variables,
+        is_child: spec.is_child,
         groups: fs::read("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup can't be read: {error}"))?,
         description: description.data.clone(),
     };
@@ -188,11 +191,25 @@ fn describe_request(spec: &RankSpec) -> Result<(OwnedFd, OwnedFd, Description), 
     Ok((file.into(), cwd, description))
 }
 
-/// Returns the zygote's imports, and on further lines the table of reseeding.
+/// Returns the zygote's imports, and on further lines by what its processes start others, and the table of reseeding.
 fn imports(spec: &RankSpec) -> Result<Option<String>, String> {
     let Some(names) = spec.imports else { return Ok(None) };
     let table = spec.reseed.map(reseed::read).transpose()?.unwrap_or_default();
-    Ok(Some(format!("{names}\n{table}")))
+    Ok(Some(format!("{names}\n{}{table}", words(spec, names).unwrap_or_default())))
+}
+
+/// Returns the line with the words by which a process from the zygote starts others of its interpreter
+/// (`spawn/zygote/python_children.c`). `None` if a path can't be passed so.
+fn words(spec: &RankSpec, names: &str) -> Option<String> {
+    let installed = self_exec::installed().ok()?;
+    let path = |path: &Path| path.to_str().map(String::from);
+    let mut words = vec![path(&installed)?, "exec".into(), "--zygote".into(), "--imports".into(), names.into()];
+    if let Some(table) = spec.reseed {
+        words.extend(["--reseed".into(), path(&std::path::absolute(table).ok()?)?]);
+    }
+    words.extend(["--node".into(), path(spec.node)?, "--".into()]);
+    let is_plain = |word: &String| !word.contains(['\t', '\n']);
+    words.iter().all(is_plain).then(|| format!(">{}\n", words.join("\t")))
 }
 
 fn text(error: impl std::fmt::Display) -> String {

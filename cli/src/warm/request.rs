@@ -20,6 +20,8 @@ pub struct Request {
     pub attributes: u64,
     /// A digest of the variables at which programs look before `main`.
     pub variables: u64,
+    /// Whether a process from a zygote has started it, and not the launcher.
+    pub is_child: bool,
     /// The control groups, as `/proc/self/cgroup` has them.
     pub groups: Vec<u8>,
     /// The description for the spawning library.
@@ -41,7 +43,7 @@ impl Request {
         put(&(arguments.len() as u64).to_le_bytes());
         arguments.iter().for_each(|argument| put(argument));
         put(imports.map_or(&[], |imports| imports));
-        for number in [self.generation, self.attributes, self.variables] {
+        for number in [self.generation, self.attributes, self.variables, u64::from(self.is_child)] {
             put(&number.to_le_bytes());
         }
         put(&self.groups);
@@ -60,6 +62,7 @@ impl Request {
             return None;
         }
         let (generation, attributes, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
+        let is_child = number(&mut rest)? != 0;
         let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
         let interpreter = (!arguments.is_empty()).then_some((arguments, imports));
         rest.is_empty().then_some(Request {
@@ -69,6 +72,7 @@ impl Request {
             generation,
             attributes,
             variables,
+            is_child,
             groups,
             description,
         })
@@ -98,6 +102,7 @@ mod tests {
             generation: 1,
             attributes: u64::MAX,
             variables: 7,
+            is_child: true,
             groups: b"0::/a\n".into(),
             description: vec![0; 300],
             ..Request::default()

@@ -2,6 +2,7 @@
 //!
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
+mod children;
 mod ends;
 mod launchers;
 mod likeness;

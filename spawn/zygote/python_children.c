@@ -1,0 +1,48 @@
+/*
+ * What a process from a zygote starts: another of the same interpreter begins as this one did, by words before its own
+ * arguments. A line of the table of reseeding that begins with ">" has these words, with tabs between. It runs in the
+ * namespace of python_code.c.
+ *
+ * The module subprocess, multiprocessing, and what is built on them start processes by one function of the interpreter's,
+ * which gets the files to try and the arguments. All else that it gets stays as it is. If anything is unusual, the
+ * interpreter is started as ever.
+ */
+#include "python.h"
+
+const char hwsp_python_children[] =
+	"def without_words(text):\n"
+	"    global words\n"
+	"    lines = text.split('\\n')\n"
+	"    chosen = [line[1:].split('\\t') for line in lines if line.startswith('>')]\n"
+	"    words = chosen[0] if chosen else []\n"
+	"    return '\\n'.join(line for line in lines if not line.startswith('>'))\n"
+	"\n"
+	"def serve_children():\n"
+	"    own = sys.executable and sys.executable.encode(sys.getfilesystemencoding(), 'surrogateescape')\n"
+	"    if not words or not own:\n"
+	"        return\n"
+	"    program = words[0].encode(sys.getfilesystemencoding(), 'surrogateescape')\n"
+	"    module = __import__('_posixsubprocess')\n"
+	"    start = module.fork_exec\n"
+	"\n"
+	"    def is_own(word):\n"
+	"        return word == (sys.executable if isinstance(word, str) else own)\n"
+	"\n"
+	/* The first file that can be executed is the one that is. */
+	"    def is_interpreter(arguments, files):\n"
+	"        found = next((file for file in files if posix.access(file, posix.X_OK)), None)\n"
+	"        return is_own(found) and is_own(arguments[0]) and posix.access(words[0], posix.X_OK)\n"
+	"\n"
+	"    def fork_exec(arguments, files, *others):\n"
+	"        try:\n"
+	"            if is_interpreter(arguments, files):\n"
+	"                arguments, files = [*words, *arguments], (program,)\n"
+	"        except Exception:\n"
+	"            pass\n"
+	"        return start(arguments, files, *others)\n"
+	"\n"
+	"    module.fork_exec = fork_exec\n"
+	"    known = sys.modules.get('subprocess')\n"
+	"    if getattr(known, '_fork_exec', None) is start:\n"
+	"        known._fork_exec = fork_exec\n"
+	"\n";

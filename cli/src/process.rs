@@ -57,6 +57,14 @@ pub fn signal(process: &OwnedFd, number: i32, to_group: bool) {
     }
 }
 
+/// Returns the parent of a process; `None` if the process has ended, or its parent is in another namespace.
+pub fn parent_of(process: Pid) -> Option<Pid> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // The name before may have any characters.
+    let (_, rest) = stat.rsplit_once(')')?;
+    Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
+}
+
 /// Ends this process by a signal, without a core file.
 pub fn end_by(number: i32) -> ! {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };

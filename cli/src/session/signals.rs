@@ -9,13 +9,14 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use libc::c_int;
 use libc::{SIGKILL, SIGSTOP};
+use rustix::process::Pid;
 use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::session::events::{Event, Signal};
 
@@ -52,6 +53,17 @@ const UNCATCHABLE: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
 const RESERVED: std::ops::Range<c_int> = 32..34;
 const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
 
+/// A signal that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// Its number.
+    pub number: c_int,
+    /// The kernel sent it.
+    pub from_kernel: bool,
+    /// The process that sent it, if one did.
+    pub sender: Option<Pid>,
+}
+
 /// Receives all signals to forward to another process, except those that this one ignores.
 pub struct SignalForwarder(SignalDelivery<UnixStream, WithOrigin>);
 
@@ -70,15 +82,20 @@ impl SignalForwarder {
         self.0.get_read().as_fd()
     }
 
-    /// Returns the signals that have arrived, each with whether the kernel sent it.
-    pub fn pending(&mut self) -> Vec<(c_int, bool)> {
-        self.0.pending().map(|origin| (origin.signal, matches!(origin.cause, Cause::Kernel))).collect()
+    /// Returns the signals that have arrived.
+    pub fn pending(&mut self) -> Vec<Pending> {
+        let pending = |origin: Origin| Pending {
+            number: origin.signal,
+            from_kernel: matches!(origin.cause, Cause::Kernel),
+            sender: origin.process.and_then(|process| Pid::from_raw(process.pid)),
+        };
+        self.0.pending().map(pending).collect()
     }
 
     /// Applies the default action of signals that have arrived.
     pub fn end(&mut self) {
-        for (signal, _) in self.pending() {
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        for signal in self.pending() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal.number);
         }
     }
 }

@@ -26,11 +26,14 @@ use super::request::{self, Request};
 use super::zygotes::{PendingRequest, Zygotes};
 use crate::options::inner::WarmOptions;
 use crate::process::{self, Side};
+use crate::session::signals::SignalForwarder;
 
 /// How long the owner stays without a proxy.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 /// How often it then checks that the node's directory exists.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Descriptors of its own that it polls, before those of proxies.
+const OWN: usize = 3;
 /// Limit of connected proxies.
 const PROXIES_MAX: usize = 8192;
 /// Limit of connections that the kernel queues.
@@ -66,6 +69,8 @@ struct Owner {
     listener: OwnedFd,
     /// Readable when a child's state has changed.
     children: UnixStream,
+    /// Signals to this process.
+    signals: SignalForwarder,
     zygotes: Zygotes,
     proxies: BTreeMap<u64, Proxy>,
     next: u64,
@@ -100,9 +105,10 @@ impl Owner {
         let (children, notifier) = UnixStream::pair()?;
         children.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(SIGCHLD, notifier)?;
+        let signals = SignalForwarder::begin()?;
         let zygotes = Zygotes::new();
         let forked = Forked::of(node);
-        Ok(Owner { node: node.into(), listener, children, zygotes, proxies: BTreeMap::new(), next: 0, forked })
+        Ok(Owner { node: node.into(), listener, children, signals, zygotes, proxies: BTreeMap::new(), next: 0, forked })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -114,6 +120,7 @@ impl Owner {
                 return Ok(());
             }
             let ready = self.wait()?;
+            self.pass_on_signals();
             self.reap();
             for number in ready {
                 self.receive(number);
@@ -128,7 +135,8 @@ impl Owner {
         let received = |proxy: &&Proxy| !matches!(proxy.stage, Stage::Lost { .. });
         let known = self.proxies.iter().filter(|(_, proxy)| received(proxy));
         let numbers: Vec<u64> = known.clone().map(|(&number, _)| number).collect();
-        let own = [PollFd::new(&self.listener, flag), PollFd::new(&self.children, flag)];
+        let signals = PollFd::from_borrowed_fd(self.signals.readable(), flag);
+        let own = [PollFd::new(&self.listener, flag), PollFd::new(&self.children, flag), signals];
         let mut fds: Vec<PollFd> =
             own.into_iter().chain(known.map(|(_, proxy)| PollFd::new(&proxy.socket, flag))).collect();
         // While ranks run, no timer disturbs the node's cores.
@@ -137,8 +145,24 @@ impl Owner {
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             polled => polled?,
         };
-        let ready = fds[2..].iter().zip(numbers).filter(|(fd, _)| !fd.revents().is_empty());
+        let ready = fds[OWN..].iter().zip(numbers).filter(|(fd, _)| !fd.revents().is_empty());
         Ok(ready.map(|(_, number)| number).collect())
+    }
+
+    /// Sends what a rank has sent to its parent, which to the kernel is this process, to its proxy's. Other signals have
+    /// their default actions.
+    fn pass_on_signals(&mut self) {
+        for signal in self.signals.pending() {
+            let is_senders = |proxy: &&Proxy| matches!(proxy.stage, Stage::Running { pid, .. } | Stage::Lost { pid } if Some(pid) == signal.sender);
+            let Some(proxy) = self.proxies.values().find(is_senders) else {
+                let _ = signal_hook::low_level::emulate_default_handler(signal.number);
+                continue;
+            };
+            let parent = socket_peercred(&proxy.socket).ok().and_then(|peer| process::parent_of(peer.pid));
+            if let Some(Ok(parent)) = parent.map(|parent| pidfd_open(parent, PidfdFlags::empty())) {
+                process::signal(&parent, signal.number, false);
+            }
+        }
     }
 
     fn accept(&mut self) {

@@ -313,8 +313,8 @@ impl Rank {
                 [self.owner.as_fd(), self.signals.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let _ = poll(&mut fds, None);
             let has_answer = !fds[0].revents().is_empty();
-            for (signal, from_kernel) in self.signals.pending() {
-                process::signal(&self.process, signal, from_kernel);
+            for signal in self.signals.pending() {
+                process::signal(&self.process, signal.number, signal.from_kernel);
             }
             if !has_answer {
                 continue;

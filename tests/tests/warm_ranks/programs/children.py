@@ -67,6 +67,9 @@ def main():
     print(os.read(reader, 100))
     for number in signal.SIGTERM, signal.SIGKILL, signal.SIGINT:
         end_by(number)
+    signal.signal(signal.SIGUSR1, lambda number, frame: print("signal of a child"))
+    run("-c", WARM + "; import os, signal; os.kill(os.getppid(), signal.SIGUSR1); print('sent')")
+    signal.sigtimedwait([signal.SIGUSR2], 0.2)
     try:
         subprocess.Popen([sys.executable, "-c", ""], cwd="/nonexistent")
     except OSError as error:

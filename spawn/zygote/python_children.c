@@ -28,10 +28,16 @@ const char hwsp_python_children[] =
 	"    def is_own(word):\n"
 	"        return word == (sys.executable if isinstance(word, str) else own)\n"
 	"\n"
+	/* Of multiprocessing: it needs no imports, which a process takes long to end with, and others wait for its end. */
+	"    def is_tracker(arguments):\n"
+	"        return any('multiprocessing.resource_tracker' in str(word) for word in arguments)\n"
+	"\n"
 	/* The first file that can be executed is the one that is. */
 	"    def is_interpreter(arguments, files):\n"
 	"        found = next((file for file in files if posix.access(file, posix.X_OK)), None)\n"
-	"        return is_own(found) and is_own(arguments[0]) and posix.access(words[0], posix.X_OK)\n"
+	"        if is_tracker(arguments) or not posix.access(words[0], posix.X_OK):\n"
+	"            return False\n"
+	"        return is_own(found) and is_own(arguments[0])\n"
 	"\n"
 	"    def fork_exec(arguments, files, *others):\n"
 	"        try:\n"

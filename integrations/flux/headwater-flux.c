@@ -224,9 +224,10 @@ static void describe(flux_cmd_t *command, int rank)
 	static const char *const names[] = {"HEADWATER_SESSION", "HEADWATER_TABLE", "HEADWATER_MOUNT", "LD_AUDIT"};
 	size_t count = getenv("HEADWATER_TABLE") ? 4 : 3;
 
+	/* LD_AUDIT may have libraries of the user's. */
 	for (size_t n = 0; n < count; n++)
 		if (getenv(names[n]))
-			flux_cmd_setenvf(command, 1, names[n], "%s", getenv(names[n]));
+			flux_cmd_setenvf(command, n < 3, names[n], "%s", getenv(names[n]));
 	set_number(command, "HEADWATER_NODE", job.rank);
 	set_number(command, "HEADWATER_NODES", job.size);
 	set_number(command, "HEADWATER_RANK", rank);
@@ -258,6 +259,8 @@ static int at_task(flux_plugin_t *plugin, const char *topic, flux_plugin_arg_t *
 		return 0;
 	if (job.is_inside && flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) == 0)
 		describe(command, rank);
+	else if ((job.file || job.session.job) && strchr(job.command, '/') && access(job.command, X_OK) != 0)
+		complain(job.command, strerror(errno));
 	else if (job.file || job.session.job)
 		serve(command);
 	return 0;

@@ -153,7 +153,8 @@ impl Owner {
     /// their default actions.
     fn pass_on_signals(&mut self) {
         for signal in self.signals.pending() {
-            let is_senders = |proxy: &&Proxy| matches!(proxy.stage, Stage::Running { pid, .. } | Stage::Lost { pid } if Some(pid) == signal.sender);
+            let is_senders =
+                |proxy: &&Proxy| matches!(proxy.stage, Stage::Running { pid, .. } if Some(pid) == signal.sender);
             let Some(proxy) = self.proxies.values().find(is_senders) else {
                 let _ = signal_hook::low_level::emulate_default_handler(signal.number);
                 continue;

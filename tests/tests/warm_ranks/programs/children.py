@@ -2,7 +2,9 @@
 
     python3 children.py
 
-A line `warm N` has how many of them had a module at their start that this program's zygote has imported.
+A line `warm N of M` has how many of them had a module at their start that this program's zygote has imported, and how
+many can: from Python 3.13 on, only the interpreter itself runs the code after -c. With the argument --tell, it only prints
+whether it has that module.
 """
 
 import multiprocessing
@@ -13,7 +15,8 @@ import subprocess
 import sys
 
 WARM = "import sys; print('fractions' in sys.modules)"
-counted = 0
+RUNS_CODE = sys.version_info < (3, 13)
+counted = possible = 0
 
 
 def work(queue, number):
@@ -21,7 +24,7 @@ def work(queue, number):
 
 
 def by_multiprocessing(method):
-    global counted
+    global counted, possible
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     children = [context.Process(target=work, args=(queue, number)) for number in range(3)]
@@ -31,6 +34,7 @@ def by_multiprocessing(method):
     for child in children:
         child.join()
     counted += sum(is_warm for _, is_warm, _, _ in got)
+    possible += len(got) * RUNS_CODE
     draws = {drawn for _, _, drawn, _ in got}
     print(method, [child.exitcode for child in children], [number for number, *_ in got], len(draws))
     with context.Pool(2) as pool:
@@ -38,9 +42,10 @@ def by_multiprocessing(method):
 
 
 def run(*arguments, **options):
-    global counted
+    global counted, possible
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
     counted += done.stdout.startswith("True")
+    possible += done.stdout.startswith(("True", "False")) and (RUNS_CODE or "-c" not in arguments)
     print(done.returncode, done.stdout.removeprefix("True\n").removeprefix("False\n"), done.stderr)
 
 
@@ -55,8 +60,10 @@ def end_by(number):
 def main():
     for method in "spawn", "forkserver":
         by_multiprocessing(method)
-    run("-c", WARM + "; print(sys.argv, sys.orig_argv[1:3], input()); sys.exit(3)", "a b", "", input="in\n")
+    run("-c", WARM + "; print(sys.argv, getattr(sys, 'orig_argv', [])[1:3], input()); sys.exit(3)", "a b", "", input="in\n")
     run("-m", "json.tool", input="[1]")
+    run(__file__, "--tell")
+    run("-u", __file__, "--tell")
     run("-c", WARM + "; print(sorted(__import__('os').environ.items()))", env={"LC_ALL": "C.UTF-8", "A": "b"})
     run("-S", "-c", "print('without site')")
     run("-c", WARM + "; import os; print(os.getcwd(), os.getsid(0) == os.getpid())", cwd="/")
@@ -75,8 +82,10 @@ def main():
     except OSError as error:
         print(error)
     print(subprocess.run(["sh", "-c", "echo $0 $HEADWATER_CHILDREN"], capture_output=True, text=True).stdout)
-    print("warm", counted, file=sys.stderr)
+    print("warm", counted, "of", possible, file=sys.stderr)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["--tell"]:
+    print("fractions" in sys.modules)
+elif __name__ == "__main__":
     main()

@@ -3,8 +3,8 @@
  * arguments. A line of the table of reseeding that begins with ">" has these words, with tabs between. It runs in the
  * namespace of python_code.c.
  *
- * The module subprocess, multiprocessing, and what is built on them start processes by one function of the interpreter's,
- * which gets the files to try and the arguments. All else that it gets stays as it is. If anything is unusual, the
+ * The module subprocess, multiprocessing, and what is built on them start processes by two functions of the interpreter's,
+ * which get the files to try and the arguments. All else that they get stays as it is. If anything is unusual, the
  * interpreter is started as ever.
  */
 #include "python.h"
@@ -39,16 +39,29 @@ const char hwsp_python_children[] =
 	"            return False\n"
 	"        return is_own(found) and is_own(arguments[0])\n"
 	"\n"
-	"    def fork_exec(arguments, files, *others):\n"
+	"    def is_served(arguments, files):\n"
 	"        try:\n"
-	"            if is_interpreter(arguments, files):\n"
-	"                arguments, files = [*words, *arguments], (program,)\n"
+	"            return is_interpreter(arguments, files)\n"
 	"        except Exception:\n"
-	"            pass\n"
+	"            return False\n"
+	"\n"
+	"    def fork_exec(arguments, files, *others):\n"
+	"        if is_served(arguments, files):\n"
+	"            arguments, files = [*words, *arguments], (program,)\n"
 	"        return start(arguments, files, *others)\n"
+	"\n"
+	/* What subprocess prefers, always from 3.13 on. */
+	"    def posix_spawn(path, arguments, *others, **named):\n"
+	"        if is_served(arguments, [path]):\n"
+	"            path, arguments = program, [*words, *arguments]\n"
+	"        return spawn(path, arguments, *others, **named)\n"
 	"\n"
 	"    module.fork_exec = fork_exec\n"
 	"    known = sys.modules.get('subprocess')\n"
 	"    if getattr(known, '_fork_exec', None) is start:\n"
 	"        known._fork_exec = fork_exec\n"
+	"    known = sys.modules.get('os')\n"
+	"    spawn = getattr(known, 'posix_spawn', None)\n"
+	"    if spawn:\n"
+	"        known.posix_spawn = posix_spawn\n"
 	"\n";

@@ -63,7 +63,7 @@ def main():
     run("-c", WARM + "; print(sys.argv, getattr(sys, 'orig_argv', [])[1:3], input()); sys.exit(3)", "a b", "", input="in\n")
     run("-m", "json.tool", input="[1]")
     run(__file__, "--tell")
-    run("-u", __file__, "--tell")
+    run("-u", __file__, "--tell", close_fds=False)
     run("-c", WARM + "; print(sorted(__import__('os').environ.items()))", env={"LC_ALL": "C.UTF-8", "A": "b"})
     run("-S", "-c", "print('without site')")
     run("-c", WARM + "; import os; print(os.getcwd(), os.getsid(0) == os.getpid())", cwd="/")

@@ -62,7 +62,11 @@ impl Request {
             return None;
         }
         let (generation, attributes, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
-        let is_child = number(&mut rest)? != 0;
+        let is_child = match number(&mut rest)? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
         let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
         let interpreter = (!arguments.is_empty()).then_some((arguments, imports));
         rest.is_empty().then_some(Request {
@@ -116,5 +120,9 @@ mod tests {
             assert_eq!(Request::decode(&[bytes, vec![0]].concat()), None);
         }
         assert_eq!(Request::decode(&[0xff; 64]), None);
+        let child = Request { is_child: true, ..Request::default() }.encode();
+        let at = child.iter().rposition(|&byte| byte == 1).expect("the flag");
+        let neither = [&child[..at], &[2], &child[at + 1..]].concat();
+        assert_eq!(Request::decode(&neither), None);
     }
 }

@@ -81,7 +81,12 @@ fn serves(job: &Job, options: &ServiceOptions) -> bool {
 /// Returns the command that keeps the job's nodes; `prefix` is what makes a program of the launcher take part. `None` if
 /// the batch system has no such command, or in a step, which can't speak for the job.
 pub fn keeper(prefix: Vec<OsString>) -> Option<Vec<OsString>> {
-    let start = if is_set("FLUX_URI") { keeper_of_flux() } else { keeper_of_slurm() };
+    let (system, _) = batch_job(&|name| env::var(name).ok())?;
+    let start = match system {
+        "flux" => keeper_of_flux(),
+        "slurm" => keeper_of_slurm(),
+        _ => None,
+    };
     Some(start?.into_iter().map(OsString::from).chain(prefix).chain(KEEPER.map(OsString::from)).collect())
 }
 
@@ -102,7 +107,7 @@ fn keeper_of_flux() -> Option<Vec<String>> {
 
 fn keeper_of_slurm() -> Option<Vec<String>> {
     let nodes: u32 = env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()?;
-    if !is_set("SLURM_JOB_ID") || is_set("SLURM_STEP_ID") {
+    if is_set("SLURM_STEP_ID") {
         return None;
     }
     let options = [
@@ -115,14 +120,20 @@ fn keeper_of_slurm() -> Option<Vec<String>> {
     Some(["srun"].into_iter().chain(shared).map(String::from).chain(options).collect())
 }
 
+/// Returns the batch system whose job has these variables, and the job's number.
+fn batch_job(variable: &dyn Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
+    let id = |name| variable(name).filter(|id| !id.is_empty());
+    JOBS.iter().find_map(|(system, name)| Some((*system, id(name)?)))
+}
+
 /// Returns the name of the link of the job with these variables.
 fn name_of_job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let (system, id) = JOBS.iter().find_map(|(system, name)| Some((system, variable(name)?)))?;
+    let (system, id) = batch_job(&variable)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
     // Flux's own digits of numbers begin with this letter.
     let id = id.replace('ƒ', "f");
-    let cluster = variable("SLURM_CLUSTER_NAME").filter(|_| *system == "slurm");
-    let name = [Some((*system).to_owned()), cluster, Some(id)].into_iter().flatten().collect::<Vec<String>>().join("-");
+    let cluster = variable("SLURM_CLUSTER_NAME").filter(|_| system == "slurm");
+    let name = [Some(system.to_owned()), cluster, Some(id)].into_iter().flatten().collect::<Vec<String>>().join("-");
     (name.chars().all(is_plain) && !is_session_name(name.as_ref())).then_some(name)
 }
 
@@ -140,6 +151,7 @@ mod tests {
         check(&[("SLURM_JOB_ID", "12"), ("SLURM_CLUSTER_NAME", "alps")], Some("slurm-alps-12"));
         check(&[("PBS_JOBID", "7[3].server"), ("SLURM_CLUSTER_NAME", "alps")], Some("pbs-7[3].server"));
         check(&[("SLURM_JOB_ID", "12"), ("FLUX_ENCLOSING_ID", "ƒSTcfgT")], Some("flux-fSTcfgT"));
+        check(&[("FLUX_ENCLOSING_ID", ""), ("SLURM_JOB_ID", "12")], Some("slurm-12"));
         check(&[("LSB_JOBID", "../x")], None);
         check(&[], None);
     }

@@ -10,9 +10,9 @@ use crate::{fabric, files, flux, mpiio, shim, side_by_side, slurm, spawn};
 const LIBRARIES: [&str; 2] = ["-ldl", "-lpthread"];
 
 /// Compiles and runs all that need no MPI. Each C file in the `tests` of `shim/audit`, `integrations/slurm`,
-/// `integrations/flux`, `integrations/fabric` and `spawn` that begins with a line `/* sources: a.c b.c */` is a program of its own, linked
-/// with these sources; of those of the carrier, those that need libfabric only where it is. The core of the I/O library
-/// has stand-ins for an MPI.
+/// `integrations/flux`, `integrations/fabric` and `spawn` that begins with a line `/* sources: a.c b.c */` is a program
+/// of its own, linked with these sources; of those of the carrier, those that need libfabric only where it is. The core
+/// of the I/O library has stand-ins for an MPI.
 pub fn run(tests: &CTests<'_>) -> Result<Tally> {
     let mut tally = run_in(tests, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(run_in(tests, slurm::SOURCES, slurm::TESTS)?);

@@ -2,7 +2,7 @@
 
 use headwater_tests::harness::Session;
 
-use crate::{fixture, from_zygotes, mechanisms, python, warm};
+use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
 
 /// How many interpreters were warm, and how many can be.
 fn warm_ones(session: &Session) -> (u64, u64) {
@@ -29,19 +29,25 @@ fn interpreters_that_a_rank_starts_are_forked_too() {
 }
 
 #[test]
-fn without_the_session_they_are_executed() {
+fn without_an_owner_they_are_executed() {
     let Some(fixture) = fixture() else { return };
-    let script = "import os, shutil, subprocess, sys\n\
-                  nodes = [d for d, _, _ in os.walk('/dev/shm') if d.endswith(f\"{os.environ['HEADWATER_SESSION']}/n0\")]\n\
-                  nodes += [d for d, _, _ in os.walk(os.environ['STORE']) if d.endswith('/n0')]\n\
-                  for node in nodes: os.path.exists(node + '/warm') and os.remove(node + '/warm')\n\
-                  for _ in range(2): print(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True))\n";
+    // A directory in place of the owner's socket: none answers, and no other can be started.
+    let script = "import os, subprocess, sys\n\
+                  print('fractions' in sys.modules)\n\
+                  owners = [os.path.join(d, 'warm') for d, _, files in os.walk(os.environ['STORE']) if 'warm' in files]\n\
+                  for owner in owners: os.remove(owner); os.mkdir(owner)\n\
+                  for _ in range(2): print(subprocess.run([sys.executable, sys.argv[1], '--tell'], capture_output=True))\n\
+                  for owner in owners: os.rmdir(owner)\n";
+    let main = fixture.file("main.py", script, 0o644).display().to_string();
+    let child = fixture.path("children.py").display().to_string();
     for via in mechanisms() {
         let store = tempfile::Builder::new().prefix("hwt-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
-        let program = python(&fixture, &["-c", script]).env("STORE", store.path());
+        let program = python(&fixture, &[&main, &child]).env("STORE", store.path());
         let session = warm(&fixture, "fractions").via(via).store(store.path()).run(&program);
-        let line =
-            "CompletedProcess(args=['/usr/bin/python3', '-c', 'print(1)'], returncode=0, stdout=b'1\\n', stderr=b'')\n";
-        assert_eq!(session.output.stdout, line.repeat(2), "{:?} {}", session.output, session.messages);
+        let line = format!(
+            "CompletedProcess(args=['{PYTHON}', '{child}', '--tell'], returncode=0, stdout=b'False\\n', stderr=b'')\n"
+        );
+        assert_eq!(session.output.stdout, format!("True\n{}", line.repeat(2)), "{:?}", session.output);
+        assert_eq!(session.number("children_from_zygotes"), 0, "{}", session.messages);
     }
 }

@@ -1,7 +1,7 @@
 //! Readers of a mount don't notice the death or replacement of its daemon.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -144,9 +144,15 @@ fn a_program_in_a_namespace_survives_its_daemon_and_its_supervisor() {
         let Some(view) = View::prepare(1200, &[]) else { return };
         let script = format!("for round in 1 2 3; do cat {}/d*/f* | cksum; done", view.path("shared").display());
         let mut run = view.headwater("run");
-        run.args(["--via", "namespace", "--shared"]).arg(view.path("shared")).args(["--", "sh", "-c", &script]);
-        let program = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("the program runs", || !view.processes("supervise").is_empty());
+        // It reads only after its processes have been seen, however long that takes.
+        let waiting = format!("echo runs; read seen; {script}");
+        run.args(["--via", "namespace", "--shared"]).arg(view.path("shared")).args(["--", "sh", "-c", &waiting]);
+        run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = run.spawn().unwrap();
+        let mut runs = [0; 5];
+        program.stdout.as_mut().unwrap().read_exact(&mut runs).unwrap();
+        assert!(!view.processes("supervise").is_empty(), "{}", text(&program.wait_with_output().unwrap().stderr));
+        writeln!(program.stdin.take().unwrap(), "seen").unwrap();
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(60));
             view.kill(victim);

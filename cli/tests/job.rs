@@ -6,9 +6,10 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use site::{Site, text};
+use rustix::process::{Pid, Signal, kill_process};
+use site::{Site, eventually, text};
 
 /// Prints whether it is served, and ends with its own status.
 const PROGRAM: &str = "echo ${HEADWATER_NODE-alone} of ${HEADWATER_NODES-none}; exit 7";
@@ -50,7 +51,7 @@ fn two_jobs_on_one_node_are_independent() {
     let jobs = jobs(&site).display().to_string();
     let start = || {
         let mut command = launch(&site, &["--job-dir", &jobs]);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let both = [start(), start()];
     both.into_iter().for_each(|job| check(&job.wait_with_output().unwrap(), "0 of 1\n", ""));
@@ -70,6 +71,26 @@ fn a_launcher_that_does_not_wait_needs_a_session() {
     };
     check(&submit(&[]), "alone of none\n", "headwater start");
     check(&submit(&["--wait"]), "0 of 1\n", "");
+    site.assert_clean();
+}
+
+#[test]
+fn a_signal_ends_the_start_of_a_session_whose_nodes_do_not_come() {
+    let site = Site::new();
+    let srun = site.write("work/srun", "#!/bin/sh\necho >$HEADWATER_STORE/../work/called\nexec sleep 300\n");
+    fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", site.path("work").display(), std::env::var("PATH").unwrap());
+    let mut start = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    start.args(["start", "--stays", "--shared"]).arg(site.path("shared")).current_dir(site.path("work"));
+    start.envs([("HEADWATER_LIBDIR", site.path("lib")), ("HEADWATER_STORE", site.path("store"))]);
+    start.env("HEADWATER_JOB_DIR", jobs(&site)).env("HEADWATER_CONFIG", "").env("PATH", path);
+    start.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1")]).env_remove("SLURM_STEP_ID");
+    let start = start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the step begins", || site.path("work/called").exists());
+    kill_process(Pid::from_child(&start), Signal::TERM).unwrap();
+    let output = start.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "failed: interrupted, before the job's nodes served\n", "{output:?}");
+    assert_eq!(fs::read_dir(jobs(&site)).unwrap().count(), 0);
     site.assert_clean();
 }
 

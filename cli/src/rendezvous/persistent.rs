@@ -56,17 +56,25 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     let start = Start::now();
     let mut watch = Watch::new(&job.service);
     let claim = Claim::make(&file);
-    let is_kept = claim.is_some()
+    let has_keeper = claim.is_some()
         && keep_nodes(options, &file, ends).unwrap_or_else(|error| {
             log(format_args!("warning: {error:#}"));
             false
-        })
-        && wait_until_ready(&events, &mut watch, start);
-    println!("{}", name_of(job.session));
-    io::stdout().flush()?;
+        });
+    let nodes = if has_keeper { wait_until_ready(&events, &mut watch, start) } else { Nodes::OfLaunches };
+    let told = match nodes {
+        Nodes::Interrupted => writeln!(io::stdout(), "{FAILED}interrupted, before the job's nodes served"),
+        Nodes::Kept | Nodes::OfLaunches => writeln!(io::stdout(), "{}", name_of(job.session)),
+    };
     close_output()?;
     env::set_current_dir("/")?;
-    let lease = if is_kept { Duration::MAX } else { Duration::from_secs(60 * u64::from(options.lease)) };
+    let lease = match nodes {
+        // Who waited for the line has ended, so nobody knows the session.
+        _ if told.is_err() => Duration::ZERO,
+        Nodes::Kept => Duration::MAX,
+        Nodes::OfLaunches => Duration::from_secs(60 * u64::from(options.lease)),
+        Nodes::Interrupted => Duration::ZERO,
+    };
     serve(&events, lease, |event| watch.note(event, start));
     // From now on no launch finds the session.
     drop((claim, file));
@@ -93,8 +101,19 @@ fn keep_nodes(options: &StartOptions, file: &JobFile, ends: Sender<Event>) -> Re
     Ok(true)
 }
 
-/// Waits until the kept nodes serve. If they don't, reports it and returns false.
-fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -> bool {
+/// Which nodes a session has when it begins.
+#[derive(Clone, Copy)]
+enum Nodes {
+    /// All of the job's, as long as the job lasts.
+    Kept,
+    /// None. The first launch brings its own.
+    OfLaunches,
+    /// A signal has ended the session before its nodes served.
+    Interrupted,
+}
+
+/// Waits until the kept nodes serve. Reports it if they don't.
+fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -> Nodes {
     let deadline = Instant::now() + KEPT_MAX;
     while !watch.is_ready() {
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -103,13 +122,14 @@ fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -
                     "warning: the job's nodes can't be kept by a step of their own (srun --overlap, flux exec). The session \
                      has those of its first launch",
                 );
-                return false;
+                return Nodes::OfLaunches;
             }
             Ok(Event::Node(event)) => watch.note(event, start),
+            Ok(event) if event.interrupts().is_some() => return Nodes::Interrupted,
             Ok(_) => {}
         }
     }
-    true
+    Nodes::Kept
 }
 
 /// Closes standard output and error, so that no process waits for their end.

@@ -102,6 +102,23 @@ enum End {
     Unmounted,
 }
 
+/// Returns how files are opened.
+fn opening(config: &SupervisorConfig) -> Opening {
+    match (&config.via, config.opening) {
+        (Via::Mount(_), chosen) => chosen.unwrap_or_else(measure::choose),
+        (Via::Namespace(_), Some(Opening::Passthrough)) => {
+            if config.daemon.rank == 0 {
+                tracing::warn!(
+                    "files are opened as by --opening no-open: passthrough is for read-only mounts, since the kernel lets \
+                     nothing write to a file that is open so"
+                );
+            }
+            Opening::None
+        }
+        (Via::Namespace(_), chosen) => chosen.unwrap_or(Opening::None),
+    }
+}
+
 impl Supervisor {
     /// Mounts, and starts the first daemon.
     pub(crate) fn start(mut config: SupervisorConfig, control: Control) -> Result<Supervisor, String> {
@@ -117,10 +134,7 @@ impl Supervisor {
         std::fs::create_dir_all(dir.path()).map_err(shown("make the node's directory"))?;
         let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;
         let socket = Socket::listen(&dir.supervisor()).map_err(shown("listen at the supervisor's socket"))?;
-        let opening = config.opening.unwrap_or_else(|| match config.via {
-            Via::Mount(_) => measure::choose(),
-            Via::Namespace(_) => Opening::None,
-        });
+        let opening = opening(&config);
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
         // Without it, processes that look for stale mounts access this one.
         let sign_of_life = SignOfLife::bind(&source(&config.daemon)).ok();

@@ -55,8 +55,9 @@ impl StoreOptions {
 /// How a mount lets files be opened.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpeningOptions {
-    /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root only), or auto:
-    /// no-open in a job's namespace, elsewhere what a measurement finds to be quickest
+    /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root only, and not in a
+    /// job's namespace, where files are written), or auto: no-open in a job's namespace, elsewhere what a measurement
+    /// finds to be quickest
     #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto",
           hide_possible_values = true, help_heading = MECHANISM)]
     opening: OpeningOption,
@@ -71,7 +72,7 @@ enum OpeningOption {
     NoOpen,
     /// The daemon opens files, and pages stay cached.
     Cached,
-    /// The kernel reads the node's copies themselves (as root only).
+    /// The kernel reads the node's copies themselves: as root only, and not in a namespace.
     Passthrough,
 }
 

@@ -145,9 +145,17 @@ pub fn what_is_open_shows_what_others_write(via: Mechanism) {
     let program = Program::new("python3").args(["-c", READER]).arg(&file);
     let plain = program.run();
     assert!(plain.stdout.contains("longer"), "{plain:?}");
-    std::fs::remove_file(&file).expect("an own file");
-    make();
-    fixture.headwater().via(via).run(&program).output.assert_same(&plain);
+    for opening in ["auto", "no-open", "cached", "passthrough"] {
+        std::fs::remove_file(&file).expect("an own file");
+        make();
+        let session = fixture.headwater().via(via).option(format!("--opening={opening}")).run(&program);
+        assert_eq!(
+            (session.output.status, &session.output.stdout),
+            (0, &plain.stdout),
+            "{opening}: {:?}",
+            session.output
+        );
+    }
 }
 
 pub fn a_log_is_followed(via: Mechanism) {

@@ -153,6 +153,32 @@ fn supplementary_groups_let_in_and_foreign_ones_do_not() {
 }
 
 #[test]
+fn what_others_let_this_user_write_is_written() {
+    let Some(site) = site() else { return };
+    let make = || {
+        let _ = fs::remove_dir_all(site.path("shared"));
+        for (name, group, mode) in [("project", SUPPLEMENTARY, 0o2775), ("scratch", 0, 0o1777), ("others", 0, 0o755)] {
+            let directory = site.path("shared").join(name);
+            fs::create_dir_all(&directory).unwrap();
+            own(&site.write(&format!("shared/{name}/file"), "first\n"), 0, group, mode & 0o664);
+            own(&directory, 0, group, mode);
+        }
+    };
+    let script = format!(
+        "exec 2>&1; for d in project scratch others; do cd {}/$d; echo more >>file && cat file; echo new >new && cat new; \
+         mkdir d && mv new d/moved && ls -A . d; rm -rf d; [ ! -w file ] || chmod 600 file || rm -f file; \
+         ln -s file link; touch -d @9 file; test -w . && echo writable; ls -A; done",
+        site.path("shared").display()
+    );
+    make();
+    let outside = outside(&site, &script);
+    assert!(outside.contains("more") && outside.contains("Operation not permitted"), "{outside}");
+    make();
+    assert_eq!(inside(&site, &script), outside);
+    site.assert_clean();
+}
+
+#[test]
 fn set_id_programs_gain_nothing() {
     let Some(site) = site() else { return };
     let script = format!("{0}/shared/id -u; {0}/tool -u", site.path("").display());

@@ -36,6 +36,10 @@ pub struct MountConfig {
     /// the kernel grants access to the members.
     #[serde(default)]
     pub shown_as_own_group: Vec<u32>,
+    /// The mount is in a user namespace that knows its user alone. What this user may write is shown as its own, so that
+    /// the kernel lets it be written.
+    #[serde(default)]
+    pub has_user_namespace: bool,
     /// Directories of the view that are shown empty.
     #[serde(default)]
     pub hidden: Vec<String>,

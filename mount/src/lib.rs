@@ -15,6 +15,7 @@ mod forget;
 mod generation;
 mod nodes;
 mod notifier;
+mod owner;
 mod serve;
 mod source_file;
 mod start;

@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::{MountConfig, Start};
+use crate::owner::Owner;
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
@@ -41,7 +42,7 @@ pub(crate) struct View {
     pub(crate) tables: TreeTables,
     scope: Vec<(bool, Path)>,
     hidden: HashSet<Path>,
-    own_gid: u32,
+    owner: Owner,
     /// The device whose inode numbers are shown as they are; see [`View::ino`].
     base_device: OnceLock<(u32, u32)>,
     statfs: OnceLock<StatVfs>,
@@ -105,7 +106,7 @@ impl View {
             names_ttl: names_ttl(&mount.negotiated, start.has_source),
             scope: start.scope,
             hidden: mount.hidden.iter().map(clean).collect::<Result<_, _>>()?,
-            own_gid: rustix::process::getegid().as_raw(),
+            owner: Owner::of(mount),
             base_device: OnceLock::new(),
             statfs: OnceLock::new(),
             config: mount.clone(),
@@ -199,8 +200,8 @@ impl View {
 
     /// Returns a source file's attributes as the mount shows them.
     pub(crate) fn shown(&self, attr: &Attr) -> Attr {
-        let gid = if self.config.shown_as_own_group.contains(&attr.gid) { self.own_gid } else { attr.gid };
-        Attr { gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
+        let (uid, gid) = self.owner.shown(attr);
+        Attr { uid, gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
     }
 
     /// Returns the shown inode number for one of `device`. A mount below a prefix is one device to its users. If it

@@ -128,6 +128,7 @@ impl Mounting {
             keeps_links_inside: !is_writable,
             is_beside_audit: matches!(&self.placement, MountPlacement::Here { via, .. } if via.is_beside_audit),
             shown_as_own_group: self.foreign_groups(),
+            has_user_namespace: matches!(self.placement, MountPlacement::Namespace { has_user_namespace: true, .. }),
             hidden,
         }
     }

@@ -60,6 +60,7 @@ impl Mounted {
             keeps_links_inside: false,
             is_beside_audit: false,
             shown_as_own_group: Vec::new(),
+            has_user_namespace: false,
             hidden: Vec::new(),
         });
         Some(mounted)

@@ -237,8 +237,7 @@ static int absolute_cleaned(int dirfd, const char *path, struct hwa_path *out)
 int hwa_absolute_plain(int dirfd, const char *path, struct hwa_path *out, bool *plain)
 {
 	hwa_path_clear(out);
-	/* The kernel refuses what can't be a pointer. */
-	if (!hwa_attached() || (uintptr_t)path < HWA_ADDRESS_MIN || !*path)
+	if (!hwa_attached() || !hwa_is_address(path) || !*path)
 		return -ENOENT;
 	*plain = false;
 	if (*path == '/') {

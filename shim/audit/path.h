@@ -5,8 +5,6 @@
 #include "shim.h"
 
 #define HWA_TOO_LONG SIZE_MAX
-/* No process has memory below: vm.mmap_min_addr. */
-#define HWA_ADDRESS_MIN 4096
 
 /* Appends the components of `text`, without empty ones and ".", to the first `length` bytes of `out`, where "" means
  * the root. Returns the new length, or HWA_TOO_LONG. */

@@ -411,7 +411,7 @@ static __attribute__((noinline)) bool real_name(int dirfd, const char *path, uns
 
 void hwa_announce_change(int dirfd, const char *path, unsigned how)
 {
-	if (!hwa_in_use() || (uintptr_t)path < HWA_ADDRESS_MIN)
+	if (!hwa_in_use() || !hwa_is_address(path))
 		return;
 	HWA_FOUND(found);
 	if (tell_live(dirfd, path, how, &found))

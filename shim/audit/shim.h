@@ -16,6 +16,13 @@
 
 #define HWA_PATH_MAX 4096
 
+/* False for what can't be a pointer, which the kernel refuses: no process has memory below vm.mmap_min_addr, and the
+ * kernel's own addresses are negative. */
+static inline bool hwa_is_address(const void *pointer)
+{
+	return (intptr_t)pointer >= 4096;
+}
+
 /* ---- path.c: paths in the making ---- */
 
 /* Fits most paths and the store's prefix. More would be too much for small stacks: a thread may have 16 KiB, a signal's

@@ -246,6 +246,23 @@ static void walks(const char *path)
 	printf("glob: %d %zu %s\n", status, found.gl_pathc, status ? "" : found.gl_pathv[0]);
 }
 
+/* The kernel refuses what can't be a pointer. */
+static void addresses(void)
+{
+	static char *const refused[] = {(char *)8, (char *)-1};
+
+	for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+		char *at = refused[i];
+		struct stat st;
+
+		printf("address %u: open %s\n", i, error(open(at, O_RDONLY) < 0));
+		printf("address %u: stat %s\n", i, error(stat(at, &st) < 0));
+		printf("address %u: access %s\n", i, error(access(at, R_OK) < 0));
+		printf("address %u: rename %s\n", i, error(rename(at, at) < 0));
+		printf("address %u: mkdir %s\n", i, error(mkdir(at, 0700) < 0));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	mounted = argc > 2;
@@ -271,7 +288,7 @@ int main(int argc, char **argv)
 	path[strlen(argv[1]) + 300] = 0;
 	printf("name too long: %s\n", error(open(path, O_RDONLY) < 0));
 	printf("empty: %s %s\n", error(open("", O_RDONLY) < 0), error(access("", F_OK)));
-	printf("bad: %s\n", error(open((char *)8, O_RDONLY) < 0));
+	addresses();
 	below(argv[1]);
 	walks(argv[1]);
 	nftw(argv[1], visit, 10, FTW_PHYS);

@@ -114,6 +114,7 @@ static void names(void)
 	check(AT_FDCWD, long_name(256), attr, ORIGINAL, NULL);
 	check(AT_FDCWD, long_name(HWA_PATH_MAX), attr, ORIGINAL, NULL);
 	check(AT_FDCWD, (const char *)8, attr, ORIGINAL, NULL);
+	check(AT_FDCWD, (const char *)-1, attr, ORIGINAL, NULL);
 	check(AT_FDCWD, "", attr, ORIGINAL, NULL);
 	check(AT_FDCWD, NULL, attr, ORIGINAL, NULL);
 }

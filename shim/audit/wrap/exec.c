@@ -71,7 +71,7 @@ static bool is_harmless(const char *file)
 static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
 {
-	if (!hwa_attached() || !is_address(path) || is_harmless(path))
+	if (!hwa_attached() || !hwa_is_address(path) || is_harmless(path))
 		return false;
 	bool loads = audited(ns, envp);
 	/* At the session's end the library is removed a moment later. */

@@ -43,7 +43,7 @@ static bool is_original_in(struct hwa_path *path)
 
 bool hwa_is_proc(const char *path)
 {
-	return hwa_attached() && is_address(path) && (is_prefix("/proc/", path) || is_prefix("/dev/fd/", path));
+	return hwa_attached() && hwa_is_address(path) && (is_prefix("/proc/", path) || is_prefix("/dev/fd/", path));
 }
 
 bool hwa_link_into_store(int dirfd, const char *path, struct hwa_path *out)
@@ -55,7 +55,7 @@ static __attribute__((noinline)) ssize_t serve_readlink(struct hwa_namespace *ns
 	char *buffer, size_t size)
 {
 	HWA_FOUND(found);
-	if (size == 0 || size > SSIZE_MAX || !is_address(buffer))
+	if (size == 0 || size > SSIZE_MAX || !hwa_is_address(buffer))
 		return UNSERVED;
 	int result = look_up(ns, dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found);
 	if (result != 0)
@@ -90,7 +90,7 @@ static __attribute__((noinline)) ssize_t show(struct hwa_namespace *ns, int dirf
 static ssize_t read_link(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
 	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
-	if (result != UNSERVED || !hwa_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (result != UNSERVED || !hwa_in_use() || size == 0 || size > INT_MAX || !hwa_is_address(buffer))
 		return result;
 	return show(ns, dirfd, path, buffer, size);
 }
@@ -109,7 +109,7 @@ static __attribute__((noinline)) ssize_t stripped_link(ssize_t result, char *buf
 
 long hwa_shown_by_number(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
-	if (!hwa_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (!hwa_in_use() || size == 0 || size > INT_MAX || !hwa_is_address(buffer))
 		return UNCALLED;
 	return show(ns, dirfd, path, buffer, size);
 }

@@ -273,7 +273,7 @@ static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int di
 	int flags)
 {
 	HWA_FOUND(found);
-	if (!is_address(out) || flags & ~STAT_FLAGS)
+	if (!hwa_is_address(out) || flags & ~STAT_FLAGS)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
 	if (result == 0)
@@ -344,7 +344,7 @@ static int serve_statx(struct hwa_namespace *ns, int dirfd, const char *path, in
 	struct statx *out)
 {
 	HWA_FOUND(found);
-	if (!is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
+	if (!hwa_is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
 	if (result == 0)

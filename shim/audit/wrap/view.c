@@ -34,7 +34,7 @@ static void leave(void)
 /* Announces a mount or an unmount at a path. */
 static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 {
-	if (!hwa_in_use() || (path && !is_address(path)))
+	if (!hwa_in_use() || (path && !hwa_is_address(path)))
 		return;
 	HWA_PATH_APART(place);
 	long fd = !path || !*path ? dirfd : hwa_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
@@ -230,7 +230,7 @@ static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, l
 	case __NR_clone:
 		return fork_elsewhere(real, number, (uint64_t)a, b != 0, a, b, c, d, e LAST_ARGUMENT);
 	case __NR_clone3:
-		if (is_address(arguments))
+		if (hwa_is_address(arguments))
 			return fork_elsewhere(real, number, arguments->flags, arguments->stack != 0, a, b, c, d,
 				e LAST_ARGUMENT);
 		break;

@@ -35,7 +35,7 @@ static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int i
 	uint32_t mask)
 {
 	char link[HWA_LINK_BYTES];
-	if (!hwa_attached() || !is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)
+	if (!hwa_attached() || !hwa_is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)
 		return UNSERVED;
 	int fd = held(path);
 	if (fd < 0)

@@ -102,12 +102,6 @@ static inline void *pointer_for(int result)
 	return result == UNSERVED ? UNSERVED_POINTER : NULL;
 }
 
-/* The kernel refuses what can't be a pointer. */
-static inline bool is_address(const void *pointer)
-{
-	return (uintptr_t)pointer >= 4096;
-}
-
 /* Result for a system call by number that is not handled, or that the original makes. */
 #define UNCALLED LONG_MIN
 

@@ -186,7 +186,7 @@ WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), 
 static __attribute__((noinline)) void note_limit(int resource, const struct rlimit *limit)
 {
 	char first = 0;
-	if (resource != RLIMIT_CORE || !is_address(limit) || !limit->rlim_cur)
+	if (resource != RLIMIT_CORE || !hwa_is_address(limit) || !limit->rlim_cur)
 		return;
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, "/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {

@@ -161,11 +161,12 @@ fn what_others_let_this_user_write_is_written() {
             let directory = site.path("shared").join(name);
             fs::create_dir_all(&directory).unwrap();
             own(&site.write(&format!("shared/{name}/file"), "first\n"), 0, group, mode & 0o664);
+            symlink("file", directory.join("roots")).unwrap();
             own(&directory, 0, group, mode);
         }
     };
     let script = format!(
-        "exec 2>&1; for d in project scratch others; do cd {}/$d; echo more >>file && cat file; echo new >new && cat new; \
+        "exec 2>&1; for d in project scratch others; do cd {}/$d; cat roots; echo more >>file && cat file; echo new >new && cat new; \
          mkdir d && mv new d/moved && ls -A . d; rm -rf d; [ ! -w file ] || chmod 600 file || rm -f file; \
          ln -s file link; touch -d @9 file; test -w . && echo writable; ls -A; done",
         site.path("shared").display()

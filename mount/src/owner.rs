@@ -2,9 +2,10 @@
 //!
 //! The user namespace of an ordinary user's mount knows this user and one group. The kernel lets nobody write to a file,
 //! or in a directory, whose owner or group it doesn't know, whatever the permissions. So what this user may write is
-//! shown as its own.
+//! shown as its own. Symbolic links are, too: where the kernel protects them (`fs.protected_symlinks`), it follows a
+//! link in such a directory only if both seem to have one owner.
 
-use headwater_abi::attr::{Attr, mode};
+use headwater_abi::attr::Attr;
 use rustix::process::{getegid, geteuid};
 
 use crate::config::MountConfig;
@@ -43,14 +44,16 @@ impl Owner {
             (false, true) => group,
             (false, false) => other,
         };
-        // The kernel grants an owner what the owner's bits say.
+        // The kernel grants an owner what the owner's bits say. A link has all bits.
         let is_writable = granted & 0o2 != 0 && granted & !owner == 0;
-        if is_writable && attr.mode & mode::TYPE != mode::LINK { (self.uid, self.gid) } else { (attr.uid, gid) }
+        if is_writable { (self.uid, self.gid) } else { (attr.uid, gid) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use headwater_abi::attr::mode;
+
     use super::*;
 
     const OWNER: Owner = Owner { uid: 1000, gid: 1000, groups: Vec::new(), has_user_namespace: true };
@@ -68,6 +71,7 @@ mod tests {
             (mode::DIR | 0o775, 7, 1000),
             (mode::FILE | 0o664, 7, 2000),
             (mode::FILE | 0o600, 1000, 3000),
+            (mode::LINK | 0o777, 0, 0),
         ] {
             assert_eq!(shown(&owner, mode, uid, gid), (1000, 1000), "{mode:o} {uid} {gid}");
         }
@@ -80,7 +84,6 @@ mod tests {
         assert_eq!(shown(&owner, mode::FILE | 0o640, 7, 2000), (7, 1000));
         // The user is not in the group that may write.
         assert_eq!(shown(&owner, mode::DIR | 0o775, 7, 3000), (7, 3000));
-        assert_eq!(shown(&owner, mode::LINK | 0o777, 0, 0), (0, 0));
         // As an owner it could not read any more.
         assert_eq!(shown(&owner, mode::FILE | 0o066, 0, 0), (0, 0));
         let root = Owner { uid: 0, gid: 0, has_user_namespace: false, ..OWNER };

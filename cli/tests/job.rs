@@ -77,7 +77,7 @@ fn a_launcher_that_does_not_wait_needs_a_session() {
 #[test]
 fn a_signal_ends_the_start_of_a_session_whose_nodes_do_not_come() {
     let site = Site::new();
-    let srun = site.write("work/srun", "#!/bin/sh\necho >$HEADWATER_STORE/../work/called\nexec sleep 300\n");
+    let srun = site.write("work/srun", "#!/bin/sh\necho >called\nexec sleep 300\n");
     fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", site.path("work").display(), std::env::var("PATH").unwrap());
     let mut start = Command::new(env!("CARGO_BIN_EXE_headwater"));

@@ -32,14 +32,10 @@ pub struct MountConfig {
     /// Processes under audit read large files in it, and the store's copies of others.
     #[serde(default)]
     pub is_beside_audit: bool,
-    /// Groups of the user that the mount's user namespace lacks. Their files are shown with the primary group, so that
-    /// the kernel grants access to the members.
+    /// In a user namespace, which knows its user and one group: the user's other groups. Their files are shown with the
+    /// primary group, so that the kernel grants access to the members, and what this user may write as its own.
     #[serde(default)]
-    pub shown_as_own_group: Vec<u32>,
-    /// The mount is in a user namespace that knows its user alone. What this user may write is shown as its own, so that
-    /// the kernel lets it be written.
-    #[serde(default)]
-    pub has_user_namespace: bool,
+    pub other_groups: Option<Vec<u32>>,
     /// Directories of the view that are shown empty.
     #[serde(default)]
     pub hidden: Vec<String>,

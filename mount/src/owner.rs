@@ -15,29 +15,21 @@ use crate::config::MountConfig;
 pub(crate) struct Owner {
     uid: u32,
     gid: u32,
-    /// Other groups of the user, which the mount's user namespace lacks.
-    groups: Vec<u32>,
-    has_user_namespace: bool,
+    /// In a user namespace, the user's groups that it lacks.
+    other_groups: Option<Vec<u32>>,
 }
 
 impl Owner {
     /// This process's user.
     pub(crate) fn of(mount: &MountConfig) -> Owner {
-        Owner {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-            groups: mount.shown_as_own_group.clone(),
-            has_user_namespace: mount.has_user_namespace,
-        }
+        Owner { uid: geteuid().as_raw(), gid: getegid().as_raw(), other_groups: mount.other_groups.clone() }
     }
 
     /// Returns the user and the group that are shown for a file.
     pub(crate) fn shown(&self, attr: &Attr) -> (u32, u32) {
-        let is_member = attr.gid == self.gid || self.groups.contains(&attr.gid);
+        let Some(other_groups) = &self.other_groups else { return (attr.uid, attr.gid) };
+        let is_member = attr.gid == self.gid || other_groups.contains(&attr.gid);
         let gid = if is_member { self.gid } else { attr.gid };
-        if !self.has_user_namespace || (attr.uid, gid) == (self.uid, self.gid) {
-            return (attr.uid, gid);
-        }
         let (owner, group, other) = (attr.mode >> 6 & 0o7, attr.mode >> 3 & 0o7, attr.mode & 0o7);
         let granted = match (attr.uid == self.uid, is_member) {
             (true, _) => owner,
@@ -56,15 +48,13 @@ mod tests {
 
     use super::*;
 
-    const OWNER: Owner = Owner { uid: 1000, gid: 1000, groups: Vec::new(), has_user_namespace: true };
-
-    fn shown(owner: &Owner, mode: u32, uid: u32, gid: u32) -> (u32, u32) {
+    fn shown(mode: u32, uid: u32, gid: u32) -> (u32, u32) {
+        let owner = Owner { uid: 1000, gid: 1000, other_groups: Some(vec![2000]) };
         owner.shown(&Attr { mode, uid, gid, ..Attr::default() })
     }
 
     #[test]
     fn what_the_user_may_write_is_shown_as_its_own() {
-        let owner = Owner { groups: vec![2000], ..OWNER };
         for (mode, uid, gid) in [
             (mode::DIR | 0o1777, 0, 0),
             (mode::DIR | 0o2775, 7, 2000),
@@ -73,20 +63,20 @@ mod tests {
             (mode::FILE | 0o600, 1000, 3000),
             (mode::LINK | 0o777, 0, 0),
         ] {
-            assert_eq!(shown(&owner, mode, uid, gid), (1000, 1000), "{mode:o} {uid} {gid}");
+            assert_eq!(shown(mode, uid, gid), (1000, 1000), "{mode:o} {uid} {gid}");
         }
     }
 
     #[test]
     fn all_else_is_shown_as_it_is() {
-        let owner = Owner { groups: vec![2000], ..OWNER };
-        assert_eq!(shown(&owner, mode::DIR | 0o755, 0, 0), (0, 0));
-        assert_eq!(shown(&owner, mode::FILE | 0o640, 7, 2000), (7, 1000));
+        assert_eq!(shown(mode::DIR | 0o755, 0, 0), (0, 0));
+        assert_eq!(shown(mode::FILE | 0o640, 7, 2000), (7, 1000));
         // The user is not in the group that may write.
-        assert_eq!(shown(&owner, mode::DIR | 0o775, 7, 3000), (7, 3000));
+        assert_eq!(shown(mode::DIR | 0o775, 7, 3000), (7, 3000));
         // As an owner it could not read any more.
-        assert_eq!(shown(&owner, mode::FILE | 0o066, 0, 0), (0, 0));
-        let root = Owner { uid: 0, gid: 0, has_user_namespace: false, ..OWNER };
-        assert_eq!(shown(&root, mode::DIR | 0o777, 7, 7), (7, 7));
+        assert_eq!(shown(mode::FILE | 0o066, 0, 0), (0, 0));
+        let root = Owner { uid: 0, gid: 0, other_groups: None };
+        let attr = Attr { mode: mode::DIR | 0o777, uid: 7, gid: 7, ..Attr::default() };
+        assert_eq!(root.shown(&attr), (7, 7));
     }
 }

@@ -127,18 +127,17 @@ impl Mounting {
             is_writable,
             keeps_links_inside: !is_writable,
             is_beside_audit: matches!(&self.placement, MountPlacement::Here { via, .. } if via.is_beside_audit),
-            shown_as_own_group: self.foreign_groups(),
-            has_user_namespace: matches!(self.placement, MountPlacement::Namespace { has_user_namespace: true, .. }),
+            other_groups: self.other_groups(),
             hidden,
         }
     }
 
-    /// Returns the user's groups that a user namespace lacks.
-    fn foreign_groups(&self) -> Vec<u32> {
-        let MountPlacement::Namespace { has_user_namespace: true, .. } = self.placement else { return Vec::new() };
+    /// Returns the user's groups that the user namespace lacks, if there is one.
+    fn other_groups(&self) -> Option<Vec<u32>> {
+        let MountPlacement::Namespace { has_user_namespace: true, .. } = self.placement else { return None };
         let own = rustix::process::getegid();
         let groups = rustix::process::getgroups().unwrap_or_default();
-        groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect()
+        Some(groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect())
     }
 
     /// Completes the namespace, once the daemon serves.

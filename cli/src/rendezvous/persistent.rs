@@ -62,20 +62,18 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
             false
         });
     let nodes = if has_keeper { wait_until_ready(&events, &mut watch, start) } else { Nodes::OfLaunches };
-    let told = match nodes {
-        Nodes::Interrupted => writeln!(io::stdout(), "{FAILED}interrupted, before the job's nodes served"),
-        Nodes::Kept | Nodes::OfLaunches => writeln!(io::stdout(), "{}", name_of(job.session)),
+    let (line, lease) = match nodes {
+        Nodes::Kept => (name_of(job.session), Some(Duration::MAX)),
+        Nodes::OfLaunches => (name_of(job.session), Some(Duration::from_secs(60 * u64::from(options.lease)))),
+        Nodes::Interrupted => (format!("{FAILED}interrupted, before the job's nodes served"), None),
     };
+    // If who waited for the line has ended, nobody knows the session.
+    let is_told = writeln!(io::stdout(), "{line}").is_ok();
     close_output()?;
     env::set_current_dir("/")?;
-    let lease = match nodes {
-        // Who waited for the line has ended, so nobody knows the session.
-        _ if told.is_err() => Duration::ZERO,
-        Nodes::Kept => Duration::MAX,
-        Nodes::OfLaunches => Duration::from_secs(60 * u64::from(options.lease)),
-        Nodes::Interrupted => Duration::ZERO,
-    };
-    serve(&events, lease, |event| watch.note(event, start));
+    if let Some(lease) = lease.filter(|_| is_told) {
+        serve(&events, lease, |event| watch.note(event, start));
+    }
     // From now on no launch finds the session.
     drop((claim, file));
     front.end();

@@ -59,8 +59,7 @@ impl Mounted {
             is_writable,
             keeps_links_inside: false,
             is_beside_audit: false,
-            shown_as_own_group: Vec::new(),
-            has_user_namespace: false,
+            other_groups: None,
             hidden: Vec::new(),
         });
         Some(mounted)

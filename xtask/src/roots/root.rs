@@ -74,6 +74,10 @@ done"#;
 /// it that count, and the emulator, which the kernel opens at once (F) and passes the program's own name (P).
 const EMULATOR: &str = r":qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:FPO";
 
+/// Runs a command without Headwater's mounts, which a copy of the mount namespace keeps alive: tests that run meanwhile
+/// wait for the end of theirs.
+const WITHOUT_MOUNTS_OF_TESTS: &str = "umount --all --lazy --types fuse.headwater; exec \"$@\"";
+
 /// What a root is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents {
@@ -149,7 +153,7 @@ impl Root<'_> {
         std::fs::create_dir_all(&partial.path)?;
         // What debootstrap mounts goes with the namespace.
         let mut strap = self.shell.command("unshare");
-        strap.args(["--mount", "debootstrap", "--variant=minbase"]);
+        strap.args(["--mount", "sh", "-c", WITHOUT_MOUNTS_OF_TESTS, "sh", "debootstrap", "--variant=minbase"]);
         if let Some(architecture) = self.emulated() {
             strap.arg("--foreign").arg(format!("--arch={}", architecture.debian()));
         }

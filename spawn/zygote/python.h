@@ -36,6 +36,7 @@ struct compiler_flags {
 	X(void, PyOS_AfterFork_Parent, (void)) \
 	X(void, PyOS_AfterFork_Child, (void)) \
 	X(object *, Py_CompileString, (const char *, const char *, int)) \
+	X(object *, Py_CompileStringExFlags, (const char *, const char *, int, struct compiler_flags *, int)) \
 	X(object *, PyEval_EvalCode, (object *, object *, object *)) \
 	X(object *, PyEval_GetBuiltins, (void)) \
 	X(object *, PyDict_New, (void)) \
@@ -52,8 +53,11 @@ struct compiler_flags {
 	X(object *, PyCFunction_NewEx, (void *, object *, object *)) \
 	X(object *, PyObject_CallFunction, (object *, const char *, ...)) \
 	X(object *, PyObject_GetAttrString, (object *, const char *)) \
+	X(int, PyObject_HasAttrString, (object *, const char *)) \
+	X(object *, PyImport_AddModule, (const char *)) \
 	X(object *, PyImport_ImportModule, (const char *)) \
 	X(object *, PyImport_GetImporter, (object *)) \
+	X(object *, PyModule_GetDict, (object *)) \
 	X(object *, PySys_GetObject, (const char *)) \
 	X(int, PySys_Audit, (const char *, const char *, ...)) \
 	X(int, PyRun_SimpleStringFlags, (const char *, struct compiler_flags *)) \

@@ -11,6 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The first versions, 3.N, that ignore a declaration of its encoding in the text after -c, keep it, and remove its
+ * indentation. */
+#define IGNORES_COOKIE_MIN 10
+#define KEEPS_TEXT_MIN 13
+#define DEDENTS_MIN 14
+/* What tracebacks call that text. */
+#define COMMAND_NAME "<string>"
+
 /* Set if the program ended by an interrupt that it did not catch. */
 static bool interrupted;
 
@@ -35,14 +43,60 @@ static int status_of(int failed)
 	return failed != 0;
 }
 
+/* Keeps the text of `code`, of which tracebacks show lines. Returns false if that raised an exception. */
+static bool keep_text(object *code, object *text)
+{
+	object *name = hwsp_py.PyUnicode_DecodeFSDefault(COMMAND_NAME);
+	object *module = hwsp_py.PyImport_ImportModule("linecache");
+	object *keep = module ? hwsp_py.PyObject_GetAttrString(module, "_register_code") : NULL;
+
+	if (!name || !keep)
+		return false;
+	/* In 3.13.0 it is kept by its name. */
+	object *key = hwsp_py.PyObject_HasAttrString(module, "_interactive_cache") ? code : name;
+	return hwsp_py.PyObject_CallFunction(keep, "OOO", key, text, name);
+}
+
+/* As _PyRun_SimpleStringFlagsWithName() runs a text since 3.13 (Python/pythonrun.c), which is not exported. */
+static int run_kept(object *text, struct compiler_flags *flags)
+{
+	object *module = hwsp_py.PyImport_AddModule("__main__");
+	object *space = module ? hwsp_py.PyModule_GetDict(module) : NULL;
+	object *code = space
+		? hwsp_py.Py_CompileStringExFlags(hwsp_py.PyUnicode_AsUTF8(text), COMMAND_NAME, FILE_INPUT, flags, -1)
+		: NULL;
+
+	if (!code || !keep_text(code, text) || hwsp_py.PySys_Audit("exec", "O", code) < 0 ||
+		!hwsp_py.PyEval_EvalCode(code, space, space))
+		return fail();
+	return 0;
+}
+
 static int run_command(const char *code)
 {
-	struct compiler_flags flags = {IGNORE_COOKIE, hwsp_py.minor};
-	object *text = hwsp_py.PyUnicode_DecodeFSDefault(code);
+	struct compiler_flags flags = {hwsp_py.minor >= IGNORES_COOKIE_MIN ? IGNORE_COOKIE : 0, hwsp_py.minor};
+	/* The interpreter ends the text with a line's end. */
+	char *line;
+	object *text = asprintf(&line, "%s\n", code) < 0 ? NULL : hwsp_py.PyUnicode_DecodeFSDefault(line);
 
 	if (!text || hwsp_py.PySys_Audit("cpython.run_command", "O", text) < 0)
 		return fail();
+	free(line);
+	if (hwsp_py.minor >= KEEPS_TEXT_MIN)
+		return run_kept(text, &flags);
 	return status_of(hwsp_py.PyRun_SimpleStringFlags(hwsp_py.PyUnicode_AsUTF8(text), &flags));
+}
+
+/* True if each line that has something begins with blanks, which the interpreter removes since 3.14. */
+static bool is_indented(const char *code)
+{
+	while (*code) {
+		size_t blanks = strspn(code, " \t"), length = strcspn(code, "\n");
+		if (blanks == 0 && length > 0)
+			return false;
+		code += length + (code[length] == '\n');
+	}
+	return true;
 }
 
 /* As runpy runs it; `as_argument` is false for the __main__ of a directory or an archive. */
@@ -114,8 +168,7 @@ bool hwsp_python_can_run(const struct hwsp_python *read)
 		return false;
 	switch (read->kind) {
 	case HWSP_PYTHON_COMMAND:
-		/* Later versions store the text for tracebacks, by a function of their own. */
-		return hwsp_py.minor < 13;
+		return hwsp_py.minor < DEDENTS_MIN || !is_indented(read->what);
 	case HWSP_PYTHON_MODULE:
 		return true;
 	case HWSP_PYTHON_FILE:

@@ -58,6 +58,11 @@ impl Bench {
         self.fixture.file(name, text, 0o644);
     }
 
+    /// Builds a library that programs load.
+    pub fn library(&self, source: &str, name: &str) {
+        self.fixture.build(source, name, &["-shared", "-fPIC"]);
+    }
+
     /// Writes a program that is executed by its own name, and returns its path.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         self.fixture.file(name, text, 0o755)

@@ -20,11 +20,6 @@ fn each(test: impl Fn(&Bench, &std::path::Path)) {
     }
 }
 
-/// How `-c` is done: since 3.13 by exec.
-fn command_made(python: &std::path::Path) -> &'static str {
-    if version(python) >= Some(13) { "exec" } else { "zygote" }
-}
-
 const REPORT: &str = include_str!("programs/report.py");
 
 #[test]
@@ -51,7 +46,32 @@ fn a_report_of_itself() {
         for args in commands {
             bench.compare(python, &Run { args, input: REPORT, ..Run::default() });
         }
-        bench.compare(python, &Run { args: &["-c", REPORT, "x"], made: command_made(python), ..Run::default() });
+        bench.compare(python, &Run { args: &["-c", REPORT, "x"], ..Run::default() });
+    });
+}
+
+/// Since 3.13 tracebacks show lines of the text after `-c`, and since 3.14 its indentation is removed.
+#[test]
+fn the_text_of_a_command_is_known() {
+    let programs = [
+        "def f(x):\n    1 / x\n\nf(0)",
+        "import sys; print(sys._getframe().f_code.co_filename, sorted(sys.modules))",
+        "def f():\n    return 'text'\ntry:\n    import inspect; print(inspect.getsource(f))\nexcept OSError as e:\n    print(e)",
+        "import linecache; print(linecache.cache, getattr(linecache, '_interactive_cache', None))",
+        "import sys; sys.addaudithook(lambda event, values: print(event) if event in ('exec', 'compile') else None); exec('1')",
+        "from __future__ import annotations\ndef f(x: nothing): pass\nprint(f.__annotations__)",
+        "# coding: latin-1\nprint(ascii('\u{e9}'))",
+        "\u{e9} = 1; print(ascii([*globals()]))",
+        "if True:\nprint(1)",
+        "",
+        " \n\t\n",
+        "\n\nx = 1\nraise ValueError(x)",
+        "\n    def f(x):\n        1 / x\n\n    f(0)\n",
+    ];
+    each(|bench, python| {
+        for program in programs {
+            bench.compare(python, &Run { args: &["-c", program], made: "", ..Run::default() });
+        }
     });
 }
 
@@ -155,6 +175,23 @@ fn refusals() {
     check(&python, &command, "no zygote: the interpreter does not start with these options");
 }
 
+/// A driver that was used before a fork can't be used after it. One that is only loaded can.
+#[test]
+fn imports_that_use_a_gpu() {
+    let bench = Bench::new();
+    let Some(python) = interpreters().into_iter().next() else {
+        return skipped("no python3 of version 3.8 to 3.14");
+    };
+    bench.library("spawn/gpu_driver.c", "libcuda.so.1");
+    bench.program("loads.py", "import ctypes, os\ndriver = ctypes.CDLL(os.path.dirname(__file__) + '/libcuda.so.1')\n");
+    bench.program("starts.py", "import loads\nassert loads.driver.cuInit(0) == 0\n");
+    bench.program("below/train.py", "import made, starts, sys\nprint(sys.argv)\n");
+    bench.compare(&python, &Run { args: &["below/train.py"], imports: "loads", ..Run::default() });
+    let (output, _) = bench.spawn("zygote", &python, &Run { imports: "starts", ..Run::default() }, 1);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(printed.trim_end(), "no zygote: during its imports, it has opened /dev/zero");
+}
+
 #[test]
 fn ends() {
     let programs = [
@@ -179,7 +216,7 @@ fn ends() {
         for program in programs {
             bench.program("ends.py", program);
             bench.compare(python, &Run { args: &["ends.py"], ..Run::default() });
-            bench.compare(python, &Run { args: &["-c", program], made: command_made(python), ..Run::default() });
+            bench.compare(python, &Run { args: &["-c", program], ..Run::default() });
             // The rest is the same in all versions.
             if python == first {
                 bench.compare(python, &Run { args: &["-m", "ends"], ..Run::default() });

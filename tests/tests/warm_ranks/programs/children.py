@@ -3,8 +3,7 @@
     python3 children.py
 
 A line `warm N of M` has how many of them had a module at their start that this program's zygote has imported, and how
-many can: from Python 3.13 on, only the interpreter itself runs the code after -c. With the argument --tell, it only prints
-whether it has that module.
+many can. With the argument --tell, it only prints whether it has that module.
 """
 
 import multiprocessing
@@ -15,7 +14,6 @@ import subprocess
 import sys
 
 WARM = "import sys; print('fractions' in sys.modules)"
-RUNS_CODE = sys.version_info < (3, 13)
 counted = possible = 0
 
 
@@ -34,7 +32,7 @@ def by_multiprocessing(method):
     for child in children:
         child.join()
     counted += sum(is_warm for _, is_warm, _, _ in got)
-    possible += len(got) * RUNS_CODE
+    possible += len(got)
     draws = {drawn for _, _, drawn, _ in got}
     print(method, [child.exitcode for child in children], [number for number, *_ in got], len(draws))
     with context.Pool(2) as pool:
@@ -45,7 +43,7 @@ def run(*arguments, **options):
     global counted, possible
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
     counted += done.stdout.startswith("True")
-    possible += done.stdout.startswith(("True", "False")) and (RUNS_CODE or "-c" not in arguments)
+    possible += done.stdout.startswith(("True", "False"))
     print(done.returncode, done.stdout.removeprefix("True\n").removeprefix("False\n"), done.stderr)
 
 

@@ -20,7 +20,7 @@ pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &O
     // If nothing is served, the reason names the first of them.
     if serves(&scope) {
         for missing in scope.refused.iter().filter(|refused| matches!(refused.cause, Cause::Unusable(_))) {
-            log(format_args!("warning: --shared {}: {}", missing.path.display(), missing.cause));
+            log(format_args!("warning: {} {}: {}", missing.reason, missing.path.display(), missing.cause));
         }
     }
     scope

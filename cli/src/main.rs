@@ -114,10 +114,11 @@ fn parse() -> Result<Parsed, Refusal> {
     let name = std::env::args_os().nth(1).and_then(|name| name.into_string().ok()).unwrap_or_default();
     let definition = help::command();
     let defaults = Defaults::read_for(&definition, &name);
-    let mut definition = defaults.apply(definition, &name);
-    let matches = definition.try_get_matches_from_mut(std::env::args_os()).map_err(|error| {
+    let definition = defaults.apply(definition, &name);
+    let mut parser = help::variables::without_empty(definition.clone());
+    let matches = parser.try_get_matches_from_mut(std::env::args_os()).map_err(|error| {
         let arguments: Vec<String> = std::env::args_os().skip(2).map(|it| it.to_string_lossy().into_owned()).collect();
-        match options::complaint::complaint(&error, &definition, &name, &arguments) {
+        match options::complaint::complaint(&error, &parser, &name, &arguments) {
             Some(line) => Refusal::Line(line),
             None => Refusal::Clap(error),
         }
@@ -168,6 +169,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Join(options) => commands::join::join(&options),
         Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
+        Command::Sweep(options) => Ok(commands::doctor::sweep(&options)),
         Command::Config(options) => commands::config::config(&options),
         Command::Guard(options) => guard::watch::guard(&options),
         Command::Metrics(options) => commands::metrics::metrics(&options),
@@ -191,7 +193,6 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Exec(options)) => Ok(exec::exec(&options)),
         Command::Inner(InnerCommand::Front(options)) => rendezvous::front(&options),
         Command::Inner(InnerCommand::Node(options)) => rendezvous::serve_node(&options),
-        Command::Inner(InnerCommand::Sweep(options)) => Ok(commands::doctor::sweep(&options)),
         Command::Inner(InnerCommand::Keep(options)) => namespace::keeper::keep(&options),
         Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),
     };

@@ -157,6 +157,8 @@ pub enum Command {
     /// Check what this machine supports, and what it lacks
     #[command(after_help = DOCTOR)]
     Doctor(DoctorOptions),
+    /// Remove what ended sessions have left on this machine, as in a job's epilog
+    Sweep(SweepOptions),
     /// Show the defaults of options, and which variable or file sets them
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigOptions),
@@ -208,6 +210,14 @@ pub struct StopOptions {
 
     /// The session, as `headwater start` has named it
     pub session: String,
+}
+
+/// Options of `headwater sweep`.
+#[derive(Debug, Args)]
+pub struct SweepOptions {
+    /// Where the nodes' stores lie [default: the default directories, and what the site's file names]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
 }
 
 /// Options of `headwater doctor`.

@@ -74,6 +74,9 @@ fn a_wrong_command_line_is_125() {
     assert_eq!(text(&output.stderr), "headwater: --nodes x: write a number from 1 to 1024\n");
     let output = site.command(&["true"]).env("HEADWATER_NODES", "x").output().unwrap();
     assert_eq!(text(&output.stderr), "headwater: HEADWATER_NODES=x: write a number from 1 to 1024\n");
+    let empty = [("HEADWATER_NODES", ""), ("HEADWATER_EXCLUDE", ""), ("HEADWATER_VIA", ""), ("HEADWATER_QUIET", "")];
+    let output = site.command(&["true"]).envs(empty).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let output = site.run(&["--push", "--pull", "true"]);
     let expected = "headwater: --push and --pull exclude each other: write one of them\n";
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(125), expected.into()));

@@ -28,6 +28,11 @@ use self::forms::{clean, forms};
 use self::protected::Protected;
 use self::sources::{Candidate, Kind};
 
+/// The options by which users name directories, as reasons.
+const SHARED: &str = "--shared";
+/// See [`SHARED`].
+pub const EXCLUDE: &str = "--exclude";
+
 /// Directories of a prefix that contain software, for when the whole prefix can't be taken.
 const SOFTWARE: [&str; 5] = ["bin", "lib", "lib64", "libexec", "share"];
 
@@ -56,9 +61,12 @@ impl Scope {
     /// Finds the scope of `program`, which is an absolute path that may have links.
     pub fn discover(program: &Path, named: Named<'_>, world: World<'_>) -> Scope {
         let mut scope = Scope::default();
-        let excluded: Vec<PathBuf> = named.exclude.iter().flat_map(|d| forms(&world.cwd.join(d))).collect();
+        let mut excluded = Vec::new();
+        for directory in named.exclude {
+            excluded.extend(scope.forms_of_named(&world.cwd.join(directory), EXCLUDE));
+        }
         for path in &excluded {
-            scope.add(false, path.clone(), "--exclude");
+            scope.add(false, path.clone(), EXCLUDE);
         }
         for directory in named.shared {
             scope.take_named(&world.cwd.join(directory));
@@ -113,17 +121,22 @@ impl Scope {
         }
     }
 
-    fn take_named(&mut self, directory: &Path) {
+    /// Returns the names of a directory that the user names by `option`; none, with the cause, if it is not usable.
+    fn forms_of_named(&mut self, directory: &Path, option: &str) -> Vec<PathBuf> {
         let forms = forms(directory);
         if forms.is_empty() {
             let (path, cause) = (directory.to_owned(), Cause::of_named(directory));
-            self.refused.push(Refused { path, reason: "--shared".into(), cause });
+            self.refused.push(Refused { path, reason: option.to_owned(), cause });
         }
-        for path in forms {
+        forms
+    }
+
+    fn take_named(&mut self, directory: &Path) {
+        for path in self.forms_of_named(directory, SHARED) {
             for pseudo in protected::PSEUDO.map(Path::new).into_iter().filter(|p| p.starts_with(&path) && **p != path) {
                 self.add(false, pseudo.to_owned(), "not files");
             }
-            self.add(true, path, "--shared");
+            self.add(true, path, SHARED);
         }
     }
 
@@ -195,7 +208,9 @@ impl fmt::Display for Scope {
             writeln!(f, "{sign} {:width$}  {}", entry.path.display().to_string(), entry.reason)?;
         }
         for refused in &self.refused {
-            writeln!(f, "  {}: {}; not served, because {}", refused.path.display(), refused.reason, refused.cause)?;
+            let what = if refused.reason == EXCLUDE { "left out" } else { "served" };
+            let Refused { path, reason, cause } = refused;
+            writeln!(f, "  {}: {reason}; not {what}, because {cause}", path.display())?;
         }
         Ok(())
     }

@@ -339,6 +339,11 @@ static void attach(spank_t spank, const struct hwsl_answer *answer, bool reports
 			complain(spank, "the node agent does not serve this node", answer->why);
 		return;
 	}
+	if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what)) {
+		if (reports)
+			complain(spank, what, strerror(errno));
+		return;
+	}
 	spank_setenv(spank, "HEADWATER_SESSION", answer->session, 1);
 	spank_setenv(spank, "HEADWATER_NODE", answer->node, 1);
 	spank_setenv(spank, "HEADWATER_NODES", answer->nodes, 1);
@@ -346,9 +351,6 @@ static void attach(spank_t spank, const struct hwsl_answer *answer, bool reports
 	set_number(spank, "HEADWATER_RANKS", number_of(spank, S_JOB_TOTAL_TASK_COUNT));
 	if (answer->kind == HWSL_ANSWER_AUDIT)
 		audit(spank, answer);
-	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) &&
-		reports)
-		complain(spank, what, strerror(errno));
 }
 
 EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])

@@ -11,7 +11,7 @@ use crate::config::defaults::Defaults;
 use crate::doctor::check::{Check, Mechanisms};
 use crate::doctor::{self, leftovers, render};
 use crate::message::show;
-use crate::options::inner::SweepOptions;
+use crate::options::SweepOptions;
 use crate::options::{CommandLine, DoctorOptions};
 
 /// Checks this machine, and prints the findings. Returns the exit status: 0 if a mechanism works.

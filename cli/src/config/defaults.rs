@@ -138,7 +138,8 @@ impl Defaults {
         let mut higher: Vec<(&str, Given<'_>)> = Vec::new();
         let mut found: Vec<(&str, Source<'_>)> = Vec::new();
         for key in &self.keys.all {
-            if let Some(value) = variable(&key.variable) {
+            let counts = |value: &String| key.kind == Kind::Switch || !value.is_empty();
+            if let Some(value) = variable(&key.variable).filter(counts) {
                 higher.push((&key.name, Given::new(key.id(), &value)));
                 found.push((&key.name, Source::Variable));
             }

@@ -79,6 +79,7 @@ const PAGES: &[Page] = &[
     page("join", "docs/operate/site-export.md", SITE, &["serve", "key", "refresh", "unmount"]),
     page("key", "docs/operate/site-export.md", SITE, &["serve", "join"]),
     page("doctor", "docs/guide/troubleshooting.md", LOCAL, &["run", "stats"]),
+    page("sweep", "docs/operate/install.md", LOCAL, &["doctor"]),
     page("config", "docs/operate/defaults.md", CONFIG, &["run", "start"]),
     page("stats", "docs/operate/monitoring.md", LOCAL, &["doctor", "clear"]),
     page("metrics", "docs/operate/monitoring.md", METRICS, &["stats", "join", "serve"]),

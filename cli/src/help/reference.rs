@@ -128,7 +128,8 @@ fn variables_page() -> String {
     text +=
         "Headwater reports a variable of the environment that begins with `HEADWATER_` and that it doesn't know.\n\n";
     text += "## Of options\n\nThe command line wins over a variable, and that over a [file](../operate/defaults.md). ";
-    text += "A flag's variable counts unless it is empty, `0`, `n`, `no`, `f`, `false` or `off`.\n\n";
+    text += "A flag's variable counts unless it is empty, `0`, `n`, `no`, `f`, `false` or `off`. ";
+    text += "An empty variable of another option counts as not set.\n\n";
     text += "| variable | option | commands |\n|---|---|---|\n";
     let full = <crate::options::CommandLine as clap::CommandFactory>::command();
     for (name, (commands, option)) in variables::of_options(&full) {

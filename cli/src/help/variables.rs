@@ -2,6 +2,7 @@
 //! sets for processes. A name that is none of them is reported, with the nearest one that is.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use clap::{Arg, Command};
 
@@ -93,6 +94,16 @@ fn collect(command: &Command, name: &str, found: &mut BTreeMap<String, (Vec<Stri
     for below in visible_below(command) {
         collect(below, below.get_name(), found);
     }
+}
+
+/// Returns the definition, in which options with a value are not taken from variables that are empty.
+pub fn without_empty(command: Command) -> Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let option = |option: Arg| match option.get_env() {
+        Some(name) if option.get_action().takes_values() && is_empty(name) => option.env(None::<&'static str>),
+        _ => option,
+    };
+    command.mut_args(option).mut_subcommands(without_empty)
 }
 
 /// Reports each unknown variable of the environment with Headwater's prefix.

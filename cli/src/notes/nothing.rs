@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use headwater_closure::scope::{Cause, Refused, Scope, belongs_to_system};
+use headwater_closure::scope::{Cause, EXCLUDE, Refused, Scope, belongs_to_system};
 
 /// How the user names a directory.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,9 @@ pub struct Naming<'a> {
 
 /// Returns why a program's scope has nothing to serve: the object, the cause, and the next step.
 pub fn why_nothing(scope: &Scope, naming: Naming<'_>) -> String {
-    let named = scope.refused.iter().find(|refused| matches!(refused.cause, Cause::Unusable(_)));
-    let Some(Refused { path, cause, .. }) = named.or(scope.refused.first()) else {
+    let refused = || scope.refused.iter().filter(|refused| refused.reason != EXCLUDE);
+    let named = refused().find(|refused| matches!(refused.cause, Cause::Unusable(_)));
+    let Some(Refused { path, cause, .. }) = named.or(refused().next()) else {
         return format!("no directory of the program is on a network file system; {}", naming.any());
     };
     let shown = path.display();

@@ -37,8 +37,6 @@ pub enum InnerCommand {
     Front(FrontOptions),
     /// Run the node agent of a job.
     Node(NodeOptions),
-    /// Remove leftovers of dead sessions.
-    Sweep(SweepOptions),
     /// Hold a RAM disk's descriptor until standard input ends.
     Keep(KeepOptions),
     /// Own the zygotes of a node's ranks.
@@ -197,14 +195,6 @@ pub struct FrontOptions {
     /// The program whose directories are served.
     #[arg(trailing_var_arg = true)]
     pub program: Vec<OsString>,
-}
-
-/// Options of `headwater sweep`.
-#[derive(Debug, Args)]
-pub struct SweepOptions {
-    /// The directory of the node's stores.
-    #[arg(long)]
-    pub store: Option<PathBuf>,
 }
 
 #[cfg(test)]

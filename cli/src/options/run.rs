@@ -117,7 +117,7 @@ pub struct StartOptions {
           value_parser = number(1..=100_000))]
     pub lease: u32,
 
-    /// Serve in this process, and end with its standard input.
+    /// Serve in this process.
     #[arg(long, hide = true)]
     pub stays: bool,
 

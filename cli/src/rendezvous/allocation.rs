@@ -10,6 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use headwater_launch::info::TOOL_NODES;
+
 use super::file::{Job, JobFile, directory_or_default};
 use crate::options::run::ServiceOptions;
 use crate::session::directory::is_session_name;
@@ -18,8 +20,6 @@ use crate::via::Via;
 /// Batch systems, and their variables with the job's number. An instance of Flux lies within the other systems' jobs.
 const JOBS: [(&str, &str); 4] =
     [("flux", "FLUX_ENCLOSING_ID"), ("slurm", "SLURM_JOB_ID"), ("pbs", "PBS_JOBID"), ("lsf", "LSB_JOBID")];
-/// The number of nodes, for the node agents of what is started without a launcher's variables.
-const TOOL_NODES: &str = "HEADWATER_TOOL_NODES";
 /// What the step that keeps the nodes runs there.
 const KEEPER: [&str; 2] = ["sleep", "infinity"];
 

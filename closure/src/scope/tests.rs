@@ -199,6 +199,20 @@ fn what_is_excluded_stays_out() {
     assert!(!scope.includes(&site.root.join("net/out")), "{scope}");
 }
 
+/// Only directories can be left out: what is named in vain is reported.
+#[test]
+fn what_can_not_be_excluded_is_known() {
+    let site = Site::new(&["net/app"]);
+    std::fs::write(site.root.join("net/app/file"), "").unwrap();
+    let scope = site.discover("local/x", &["net/app"], &["net/absent", "net/app/file"]);
+    assert_eq!(site.entries(&scope), ["+net/app"]);
+    let named = scope.refused.iter().filter(|it| it.reason == EXCLUDE);
+    let shown: Vec<String> = named.map(|it| format!("{}: {}", it.reason, it.cause)).collect();
+    let directory = site.root.join("net/app").display().to_string();
+    let file = format!("--exclude: it is not a directory; name {directory}, which contains it");
+    assert_eq!(shown, ["--exclude: there is no such directory; name one that exists", &file]);
+}
+
 #[test]
 fn temporary_files_stay_out_unless_they_are_named() {
     let site = Site::new(&["net/app/tmp/below", "net/other"]).set("TMPDIR", "@/net/app/tmp");

@@ -1,6 +1,6 @@
 //! Detection of a process's launcher; [`crate::info`] explains the order.
 
-use super::variables::Variables;
+use super::variables::{TOOL_NODES, Variables};
 use crate::Launcher;
 
 /// Numbers of Slurm's steps from here on are special: no tasks are started in them.
@@ -16,7 +16,7 @@ pub fn launcher(variables: &Variables<'_>) -> Option<Launcher> {
     let pals = same(variables, "PALS_RANKID", "PMI_RANK");
     let hydra = has("HYDI_CONTROL_FD") || has("MPI_LOCALRANKID") && !pals;
     let found = match () {
-        () if has("HEADWATER_TOOL_NODES") => Launcher::Tool,
+        () if has(TOOL_NODES) => Launcher::Tool,
         () if step.as_ref().is_some_and(|step| namespace == format!("slurm.pmix.{step}")) => Launcher::Slurm,
         () if flux_answers_pmi(variables) && !orte && !prrte && !has("JSM_NAMESPACE_RANK") => Launcher::Flux,
         () if prrte => Launcher::Prrte,

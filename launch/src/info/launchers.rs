@@ -2,7 +2,7 @@
 
 use super::detect::slurm_step;
 use super::launch_info::LaunchInfo;
-use super::variables::Variables;
+use super::variables::{TOOL_NODES, Variables};
 use crate::Launcher;
 
 /// Returns the information in this launcher's own variables.
@@ -144,7 +144,7 @@ fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
 /// Reads those that `headwater_node_begin` sets (`abi/include/headwater-launch.h`).
 fn tool(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let number = |name| variables.number(name);
-    LaunchInfo { node: number("HEADWATER_TOOL_NODE"), nodes: number("HEADWATER_TOOL_NODES"), ..unknown }
+    LaunchInfo { node: number("HEADWATER_TOOL_NODE"), nodes: number(TOOL_NODES), ..unknown }
 }
 
 #[cfg(test)]

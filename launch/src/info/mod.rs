@@ -39,6 +39,7 @@ mod variables;
 use std::ffi::OsString;
 
 pub use self::launch_info::LaunchInfo;
+pub use self::variables::TOOL_NODES;
 
 use self::variables::Variables;
 

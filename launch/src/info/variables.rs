@@ -2,6 +2,9 @@
 
 use std::ffi::OsString;
 
+/// The variable with the number of nodes, for node agents that are started without a launcher's variables.
+pub const TOOL_NODES: &str = "HEADWATER_TOOL_NODES";
+
 /// The variables of a process.
 pub struct Variables<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,

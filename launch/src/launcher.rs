@@ -19,7 +19,7 @@ pub enum Launcher {
     Flux,
     /// IBM's job step manager: `jsrun`.
     Jsm,
-    /// PBS's own, `pbsdsh`; only in the information of a process.
+    /// PBS's own, `pbsdsh`.
     Pbs,
     /// A launcher known by PMIx alone; only in the information of a process.
     Pmix,

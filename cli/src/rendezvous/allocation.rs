@@ -1,8 +1,10 @@
 //! The session of a batch system's job, which all steps of the job share.
 //!
-//! A link beside the job file, named by the job, leads to the session. On Slurm and Flux a command of its own, which takes
-//! no resources of others, keeps the session's nodes for as long as the session lasts: what a step starts ends with it.
+//! A link beside the job file, named by the job, leads to the session. On Slurm, Flux and PBS a command of its own, which
+//! takes no resources of others, keeps the session's nodes for as long as the session lasts: what a step starts ends with
+//! it.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -85,6 +87,7 @@ pub fn keeper(prefix: Vec<OsString>) -> Option<Vec<OsString>> {
     let start = match system {
         "flux" => keeper_of_flux(),
         "slurm" => keeper_of_slurm(),
+        "pbs" => keeper_of_pbs(),
         _ => None,
     };
     Some(start?.into_iter().map(OsString::from).chain(prefix).chain(KEEPER.map(OsString::from)).collect())
@@ -101,8 +104,20 @@ fn keeper_of_flux() -> Option<Vec<String>> {
     }
     let counted = Command::new("flux").args(["hostlist", "--unique", "--count", "instance"]).output().ok()?;
     let hosts: u32 = String::from_utf8(counted.stdout).ok()?.trim().parse().ok()?;
-    let command = ["flux", "exec", "--quiet", "--noinput", "env"];
-    Some(command.into_iter().map(String::from).chain([format!("{TOOL_NODES}={hosts}")]).collect())
+    Some(on_hosts(&["flux", "exec", "--quiet", "--noinput"], hosts))
+}
+
+/// PBS starts it on all hosts of the job. Its script is the job's first task, on the host that alone has the list.
+fn keeper_of_pbs() -> Option<Vec<String>> {
+    let list = fs::read_to_string(env::var_os("PBS_NODEFILE")?).ok()?;
+    let hosts: BTreeSet<&str> = list.lines().filter(|host| !host.is_empty()).collect();
+    let is_script = env::var("PBS_TASKNUM").is_ok_and(|task| task == "1");
+    (is_script && !hosts.is_empty()).then(|| on_hosts(&["pbsdsh", "--"], hosts.len() as u32))
+}
+
+/// Returns a command by which `launcher` tells what it starts the number of hosts.
+fn on_hosts(launcher: &[&str], hosts: u32) -> Vec<String> {
+    launcher.iter().copied().chain(["env"]).map(String::from).chain([format!("{TOOL_NODES}={hosts}")]).collect()
 }
 
 fn keeper_of_slurm() -> Option<Vec<String>> {

@@ -27,6 +27,8 @@ pub enum Kind {
     Flux,
     /// `jsrun`.
     Jsrun,
+    /// `pbsdsh`.
+    Pbsdsh,
     /// Starts a script.
     Script,
     /// Its command line is unknown.
@@ -67,7 +69,7 @@ const NAMES: &[(&str, Kind)] = &[
     ("ibrun", Kind::Unsupported),
     ("ccc_mprun", Kind::Unsupported),
     ("lrun", Kind::Unsupported),
-    ("pbsdsh", Kind::Unsupported),
+    ("pbsdsh", Kind::Pbsdsh),
     ("pbs_tmrsh", Kind::Unsupported),
     ("poe", Kind::Unsupported),
     ("charmrun", Kind::Unsupported),

@@ -73,6 +73,7 @@ impl Finder<'_> {
             Kind::Aprun => self.components(line, &table::APRUN, Launcher::Pals, depth)?,
             Kind::Salloc => self.salloc(line, depth)?,
             Kind::Flux => self.flux(line, depth)?,
+            Kind::Pbsdsh => self.pbsdsh(line, depth)?,
             Kind::Jsrun => self.jsrun(line, depth)?,
             Kind::Script => return Err(script(line.launcher())),
             Kind::Unsupported | Kind::Several => return Err(Error::Unsupported { launcher: line.launcher() }),
@@ -217,6 +218,13 @@ impl Finder<'_> {
             }
             None => Err(Error::NoProgram { launcher: line.launcher() }),
         }
+    }
+
+    fn pbsdsh(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
+        let scan = table::PBSDSH.scan(&line, line.start + 1)?;
+        self.is_detached |= scan.option("no_obit").is_some();
+        let program = scan.program.ok_or_else(|| Error::NoProgram { launcher: line.launcher() })?;
+        self.started(line, program, Launcher::Pbs, depth)
     }
 
     fn prepared(self, arguments: &[OsString]) -> Prepared {

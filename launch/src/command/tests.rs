@@ -261,6 +261,16 @@ fn flux() {
 }
 
 #[test]
+fn pbsdsh() {
+    let fake = Fake::default();
+    fake.check("pbsdsh -- @ ./a x -o : y");
+    fake.check("pbsdsh -c 4 -v @ ./a");
+    fake.check("pbsdsh -n2 -s -- @ ./a");
+    fake.check("pbsdsh -u -h n1 @ /bin/sh -c ./a");
+    fake.check_error("pbsdsh -v", "given no program");
+}
+
+#[test]
 fn jsrun() {
     let fake = Fake::default();
     fake.check("jsrun -n2 -a1 -c42 -g6 -r1 -dpacked -brs @ ./a");

@@ -11,6 +11,7 @@ mod mpi;
 mod observed;
 mod odd_nodes;
 mod one_host;
+mod pbs;
 mod site;
 mod slurm;
 mod spank;

@@ -5,6 +5,7 @@ mod hydra;
 mod jsrun;
 mod openmpi;
 mod pals;
+mod pbs;
 mod prrte;
 mod slurm;
 mod wrappers;
@@ -14,6 +15,7 @@ pub use hydra::HYDRA;
 pub use jsrun::JSRUN;
 pub use openmpi::OPEN_MPI;
 pub use pals::{APRUN, PALS};
+pub use pbs::PBSDSH;
 pub use prrte::PRRTE;
 pub use slurm::{CONTAINERS, SALLOC, SRUN};
 pub use wrappers::{WRAPPERS, Wrapper};
@@ -36,7 +38,7 @@ mod tests {
 
     #[test]
     fn no_option_occurs_twice() {
-        [SRUN, SALLOC, OPEN_MPI, PRRTE, HYDRA, PALS, APRUN, JSRUN].iter().for_each(check);
+        [SRUN, SALLOC, OPEN_MPI, PRRTE, HYDRA, PALS, APRUN, JSRUN, PBSDSH].iter().for_each(check);
         [FLUX, FLUX_RUN, FLUX_ALLOC, FLUX_START, FLUX_PROXY].iter().for_each(check);
         WRAPPERS.iter().for_each(|wrapper| check(&wrapper.grammar));
     }

@@ -2,6 +2,7 @@
 
 mod environments;
 pub mod gluster;
+pub mod openpbs;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

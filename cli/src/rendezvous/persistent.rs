@@ -117,8 +117,8 @@ fn wait_until_ready(events: &Receiver<Event>, watch: &mut Watch, start: Start) -
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Node(NodeEvent::Stop)) | Err(_) => {
                 log(
-                    "warning: the job's nodes can't be kept by a step of their own (srun --overlap, flux exec, pbsdsh). The session \
-                     has those of its first launch",
+                    "warning: the job's nodes can't be kept by a step of their own (srun --overlap, flux exec, pbsdsh). The \
+                     session has those of its first launch",
                 );
                 return Nodes::OfLaunches;
             }

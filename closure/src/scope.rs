@@ -28,9 +28,9 @@ use self::forms::{clean, forms};
 use self::protected::Protected;
 use self::sources::{Candidate, Kind};
 
-/// The options by which users name directories, as reasons.
+/// The option by which users name directories to be served, as a reason.
 const SHARED: &str = "--shared";
-/// See [`SHARED`].
+/// The option by which users name directories to be left out, as a reason.
 pub const EXCLUDE: &str = "--exclude";
 
 /// Directories of a prefix that contain software, for when the whole prefix can't be taken.

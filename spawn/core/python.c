@@ -1,5 +1,5 @@
 /* The arguments of a Python interpreter, as it reads them itself (Python/getopt.c and Python/initconfig.c of 3.8 to
- * 3.14): its options, and then what it runs. */
+ * 3.15): its options, and then what it runs. */
 #include "internal.h"
 
 #include <stdio.h>

@@ -17,10 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than PyConfig takes in any version: 3.14 has some 550. */
+/* More than PyConfig takes in any version: 3.15 has some 550. */
 #define CONFIG_BYTES 16384
 #define MINOR_MIN 8
-#define MINOR_MAX 14
+#define MINOR_MAX 15
 
 struct python hwsp_py;
 
@@ -257,7 +257,7 @@ static void refuse_program(void)
 	char program[96];
 
 	hwsp_read_link("/proc/self/exe", program, sizeof program);
-	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "what runs is %s, no Python of version 3.8 to 3.14", program);
+	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "what runs is %s, no Python of version 3.8 to 3.15", program);
 }
 
 int hwsp_python_main(int argc, char **argv)

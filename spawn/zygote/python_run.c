@@ -1,4 +1,4 @@
-/* The actions of a Python interpreter after its start, as Py_RunMain() has them (Modules/main.c of 3.8 to 3.14). */
+/* The actions of a Python interpreter after its start, as Py_RunMain() has them (Modules/main.c of 3.8 to 3.15). */
 #include "zygote.h"
 
 #include "python.h"

@@ -12,6 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use headwater_launch::command::Prepared;
 use headwater_launch::info::TOOL_NODES;
 
 use super::file::{Job, JobFile, directory_or_default};
@@ -107,12 +108,22 @@ fn keeper_of_flux() -> Option<Vec<String>> {
     Some(on_hosts(&["flux", "exec", "--quiet", "--noinput"], hosts))
 }
 
-/// PBS starts it on all hosts of the job. Its script is the job's first task, on the host that alone has the list.
+/// PBS starts it on all hosts of the job. Its script is the job's first task.
 fn keeper_of_pbs() -> Option<Vec<String>> {
+    let is_script = env::var("PBS_TASKNUM").is_ok_and(|task| task == "1");
+    Some(on_hosts(&["pbsdsh", "--"], hosts_of_pbs().filter(|_| is_script)?))
+}
+
+/// Returns the number of nodes of a launch whose processes aren't told it, if it is that of this process's job.
+pub fn nodes_of(launch: &Prepared) -> Option<u32> {
+    hosts_of_pbs().filter(|_| launch.is_on_all_hosts)
+}
+
+/// Returns the number of hosts of this process's job of PBS, on the host that knows it.
+fn hosts_of_pbs() -> Option<u32> {
     let list = fs::read_to_string(env::var_os("PBS_NODEFILE")?).ok()?;
     let hosts: BTreeSet<&str> = list.lines().filter(|host| !host.is_empty()).collect();
-    let is_script = env::var("PBS_TASKNUM").is_ok_and(|task| task == "1");
-    (is_script && !hosts.is_empty()).then(|| on_hosts(&["pbsdsh", "--"], hosts.len() as u32))
+    u32::try_from(hosts.len()).ok().filter(|count| *count > 0)
 }
 
 /// Returns a command by which `launcher` tells what it starts the number of hosts.

@@ -46,6 +46,9 @@ pub struct Job {
 pub struct Service {
     /// The scope.
     pub scope: Vec<(bool, String)>,
+    /// The number of nodes, where the launcher doesn't tell it to processes.
+    #[serde(default)]
+    pub nodes: Option<u32>,
     /// Properties of the program.
     pub program: Program,
     /// The mechanism that the user chose.
@@ -227,6 +230,7 @@ mod tests {
     fn job() -> Job {
         let service = Service {
             scope: vec![(true, "/sw".into())],
+            nodes: None,
             program: Program::default(),
             via: Via::Auto,
             policy: Policy::Adaptive,

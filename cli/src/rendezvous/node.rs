@@ -238,7 +238,7 @@ impl Node {
             interfaces_missing: self.overlay.missing.clone(),
             stands_for: self.nodes_here.count(),
             number: info.and_then(|info| info.node),
-            nodes: info.and_then(|info| info.nodes),
+            nodes: info.and_then(|info| info.nodes).or(self.job.service.nodes),
             rank: info.and_then(|info| info.rank),
             processes_here: info.and_then(|info| info.local_size),
             processes: info.and_then(|info| info.size),

@@ -127,6 +127,7 @@ pub fn service(
         ),
         records: Records::None,
         reports: false,
+        nodes: None,
         ports: options.ports,
         interfaces: options.interfaces.clone(),
         fabric,

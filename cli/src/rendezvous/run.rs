@@ -84,7 +84,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
         false => Ahead::Named,
     };
     let mut service = service(&options.service, &scope, found_program, Some(&io));
-    service.preload = ahead.preload().or(service.preload);
+    (service.nodes, service.preload) = (allocation::nodes_of(found), ahead.preload().or(service.preload));
     (service.records, service.reports) = (ahead.records(), is_served && job_report.is_some());
     let begun = open(&options.service, service, sender)
         .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));

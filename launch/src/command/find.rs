@@ -53,6 +53,7 @@ struct Finder<'a> {
     /// The innermost launcher, and the number of its argument.
     launcher: Option<(Launcher, usize)>,
     is_detached: bool,
+    is_on_all_hosts: bool,
 }
 
 impl Finder<'_> {
@@ -223,6 +224,7 @@ impl Finder<'_> {
     fn pbsdsh(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
         let scan = table::PBSDSH.scan(&line, line.start + 1)?;
         self.is_detached |= scan.option("no_obit").is_some();
+        self.is_on_all_hosts = ["copies", "host", "node"].iter().all(|name| scan.option(name).is_none());
         let program = scan.program.ok_or_else(|| Error::NoProgram { launcher: line.launcher() })?;
         self.started(line, program, Launcher::Pbs, depth)
     }
@@ -242,7 +244,14 @@ impl Finder<'_> {
             file.argument += before * self.prefix.len();
         }
         let launcher = self.launcher.map(|(launcher, _)| launcher);
-        Prepared { arguments: prepared, files, launcher, is_detached: self.is_detached, explanation }
+        Prepared {
+            arguments: prepared,
+            files,
+            launcher,
+            is_detached: self.is_detached,
+            is_on_all_hosts: self.is_on_all_hosts && launcher == Some(Launcher::Pbs),
+            explanation,
+        }
     }
 
     fn explanation(&self, arguments: &[OsString]) -> String {

@@ -73,5 +73,12 @@ fn marked(arguments: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result
         Some(_) => format!("{} starts {}, at the marker", arguments[0].display(), list(&programs)),
         None => format!("{} is the program, at the marker", list(&programs)),
     };
-    Ok(Prepared { arguments: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
+    Ok(Prepared {
+        arguments: prepared,
+        files: Vec::new(),
+        launcher,
+        is_detached: false,
+        is_on_all_hosts: false,
+        explanation,
+    })
 }

@@ -18,6 +18,8 @@ pub struct Prepared {
     pub launcher: Option<Launcher>,
     /// The launcher ends before its programs do.
     pub is_detached: bool,
+    /// The launcher starts the program on all hosts of the batch system's job, and does not tell it how many there are.
+    pub is_on_all_hosts: bool,
     /// The findings, in one line for messages.
     pub explanation: String,
 }

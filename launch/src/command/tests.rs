@@ -268,6 +268,9 @@ fn pbsdsh() {
     fake.check("pbsdsh -n2 -s -- @ ./a");
     fake.check("pbsdsh -u -h n1 @ /bin/sh -c ./a");
     fake.check_error("pbsdsh -v", "given no program");
+    for (line, expected) in [("pbsdsh -v -- ./a", true), ("pbsdsh -n 2 ./a", false), ("srun ./a", false)] {
+        assert_eq!(fake.prepare(line).unwrap().is_on_all_hosts, expected, "{line}");
+    }
 }
 
 #[test]
@@ -358,7 +361,8 @@ fn a_marker_decides() {
         prepare(&arguments, &PREFIX.map(OsString::from), Some(OsStr::new("@")), &fake)
     };
     let check = |line: &str, launcher, explanation: &str| {
-        let Prepared { arguments, files, launcher: found, is_detached, explanation: explained } = run(line).unwrap();
+        let Prepared { arguments, files, launcher: found, is_detached, explanation: explained, .. } =
+            run(line).unwrap();
         let expected = line.replace('@', "hw exec --");
         assert_eq!(arguments, expected.split(' ').collect::<Vec<_>>());
         assert!(files.is_empty() && !is_detached);

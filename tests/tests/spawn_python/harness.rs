@@ -123,7 +123,7 @@ fn settled(text: &str) -> Vec<String> {
 /// Interpreters of the versions that can be zygotes: Debian's, which has the interpreter inside, and those of pyenv,
 /// which have it in a library.
 pub fn interpreters() -> Vec<PathBuf> {
-    let found = |path: &PathBuf| version(path).is_some_and(|minor| (8..=14).contains(&minor));
+    let found = |path: &PathBuf| version(path).is_some_and(|minor| (8..=15).contains(&minor));
     let mut paths = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("/usr/local/bin/python3")];
     let home = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv")));

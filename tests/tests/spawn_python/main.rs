@@ -13,7 +13,7 @@ fn each(test: impl Fn(&Bench, &std::path::Path)) {
     let bench = Bench::new();
     let all = interpreters();
     if all.is_empty() {
-        return skipped("no python3 of version 3.8 to 3.14");
+        return skipped("no python3 of version 3.8 to 3.15");
     }
     for python in all {
         test(&bench, &python);
@@ -159,10 +159,10 @@ fn refusals() {
         assert_eq!((output.status.code(), printed.trim_end()), (Some(92), reason), "{program}");
     };
     let other = std::fs::canonicalize("/bin/true").expect("every machine has it").display().to_string();
-    let reason = format!("no zygote: what runs is {other}, no Python of version 3.8 to 3.14");
+    let reason = format!("no zygote: what runs is {other}, no Python of version 3.8 to 3.15");
     check("/bin/true", &Run::default(), &reason);
     let Some(python) = interpreters().first().map(|path| path.display().to_string()) else {
-        return skipped("no python3 of version 3.8 to 3.14");
+        return skipped("no python3 of version 3.8 to 3.15");
     };
     bench.program("threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=[60]).start()\n");
     bench.program("wraps.py", "import io, sys\nsys.stdout = io.StringIO()\n");
@@ -180,7 +180,7 @@ fn refusals() {
 fn imports_that_use_a_gpu() {
     let bench = Bench::new();
     let Some(python) = interpreters().into_iter().next() else {
-        return skipped("no python3 of version 3.8 to 3.14");
+        return skipped("no python3 of version 3.8 to 3.15");
     };
     bench.library("spawn/gpu_driver.c", "libcuda.so.1");
     bench.program("loads.py", "import ctypes, os\ndriver = ctypes.CDLL(os.path.dirname(__file__) + '/libcuda.so.1')\n");

@@ -24,7 +24,10 @@ impl<'a> OpenPbs<'a> {
     /// Starts it and waits until all nodes are free. `directory`: an own one that all nodes see.
     ///
     /// # Errors
-    /// It is not installed, or the nodes did not become ready.
+    /// It is not installed.
+    ///
+    /// # Panics
+    /// The nodes did not become ready.
     pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<OpenPbs<'a>, String> {
         if !Path::new(EXEC).join("sbin/pbs_server").is_file() || !has_program("psql") {
             return Err(format!("OpenPBS is not installed in {EXEC}, with PostgreSQL"));
@@ -42,10 +45,8 @@ impl<'a> OpenPbs<'a> {
         let free = format!(
             "export PBS_CONF_FILE={PBS_CONF}; [ $({EXEC}/bin/pbsnodes -a | grep -c 'state = free') = {count} ]"
         );
-        match wait_until(READY_MAX, || succeeds(first, &free)) {
-            true => Ok(pbs),
-            false => Err("OpenPBS's nodes did not become ready".into()),
-        }
+        assert!(wait_until(READY_MAX, || succeeds(first, &free)), "OpenPBS's nodes did not become ready");
+        Ok(pbs)
     }
 
     /// Its commands' directory.

@@ -116,7 +116,7 @@ fn keeper_of_pbs() -> Option<Vec<String>> {
 
 /// Returns the number of nodes of a launch whose processes aren't told it, if it is that of this process's job.
 pub fn nodes_of(launch: &Prepared) -> Option<u32> {
-    hosts_of_pbs().filter(|_| launch.is_on_all_hosts)
+    launch.is_on_all_hosts.then(hosts_of_pbs).flatten()
 }
 
 /// Returns the number of hosts of this process's job of PBS, on the host that knows it.

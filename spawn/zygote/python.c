@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than PyConfig takes in any version: 3.15 has some 550. */
+/* More than PyConfig takes in any version: 3.14 has some 550. */
 #define CONFIG_BYTES 16384
 #define MINOR_MIN 8
 #define MINOR_MAX 15

@@ -16,6 +16,7 @@ use super::served::ServedOptions;
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::options::values::number;
+use crate::rendezvous::file::KeyProtection;
 use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
@@ -210,6 +211,11 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "HOW", env = "HEADWATER_LINK_PROTECTION", default_value = "encrypt",
           value_parser = link_protections(), hide_possible_values = true, help_heading = OVERLAY)]
     pub link_protection: LinkProtection,
+    /// How the session's key reaches the nodes: none, as it is; or munge, in a credential that only this user's
+    /// processes can decode, and only on machines with the site's key of munge
+    #[arg(long, value_name = "HOW", env = "HEADWATER_KEY_PROTECTION", default_value = "none",
+          hide_possible_values = true, help_heading = RENDEZVOUS)]
+    pub key_protection: KeyProtection,
     /// The network interfaces that carry the files between nodes, as ib0,ib1 or 'ib*'. Each link uses all of them
     /// (repeatable, or separated by commas) [default: the one by which a node reaches the front end]
     #[arg(long, value_name = "NAMES", env = "HEADWATER_INTERFACES", value_delimiter = ',', help_heading = OVERLAY)]

@@ -129,9 +129,10 @@ enum Stage {
 impl Node {
     fn prepare(options: &NodeOptions) -> Result<Prepared> {
         let job = Job::read(&options.job)?;
+        let key = job.key.open(job.session)?;
         let store = options.store.as_deref().or(job.service.store.as_deref());
         let store = store::choose(store, job.service.store_bytes_max, 1)?;
-        let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else {
+        let Some(session) = Session::join(&store.directory, job.session, key)? else {
             let named = options.store.as_deref().or(job.service.store.as_deref());
             let socket = options.joins.then(|| existing(named, &name_of(job.session))).flatten();
             return Ok(Prepared::Exists(socket));
@@ -220,7 +221,7 @@ impl Node {
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
-        self.front = Some(Channel::connect(stream, self.job.session, &self.job.key)?);
+        self.front = Some(Channel::connect(stream, self.job.session, &self.session.key)?);
         self.address = Some(address);
         self.announce();
         Ok(())

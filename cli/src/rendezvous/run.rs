@@ -16,7 +16,8 @@ use headwater_launch::command::Prepared;
 
 use super::allocation;
 use super::client::FrontClient;
-use super::file::{Job, JobFile};
+
+use super::file::{Job, JobFile, JobKey};
 use super::front::Front;
 use super::messages::{FromNode, ToNode};
 use super::paths;
@@ -175,6 +176,7 @@ pub fn open_front(
 ) -> Result<(Front, Job)> {
     let (session, key) = Session::draw()?;
     let front = Front::open(session, key.clone(), options.shape.clone(), options.ports, events)?;
+    let key = JobKey::new(session, key, options.key_protection)?;
     let job = Job::new(session, key, front.addresses.clone(), service);
     Ok((front, job))
 }

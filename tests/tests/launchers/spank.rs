@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use headwater_tests::harness::services::{SLURM_CONF, Slurm, succeeds};
 use headwater_tests::harness::{Output, Running, headwater_binary, skipped, wait_until};
+use serde_json::Value;
 
 use crate::allocations::{in_job, in_shell};
 use crate::site::{Site, in_any_order};
@@ -49,6 +51,7 @@ fn steps_with_the_plugin() {
     plugged.files_are_read_once();
     plugged.variables_are_those_that_are_documented();
     plugged.users_and_sites_choose();
+    plugged.keys_are_in_credentials_of_munge();
     plugged.levels_come_from_variables_and_files();
     plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
@@ -153,6 +156,30 @@ impl Plugged<'_> {
         assert_eq!(without("-n1 --headwater=off"), "");
         self.configure(&binary, &format!("default={nothing}"));
         assert_eq!(without("-n1"), "", "without options there is no message");
+        self.configure(&binary, "");
+    }
+
+    /// The job is the first line of the front end's output.
+    fn keys_are_in_credentials_of_munge(&self) {
+        let expected = self.run(&self.srun("-N4 -n8"));
+        let (shown, binary) = (self.directory.join("job"), headwater_binary().display().to_string());
+        let front = format!("if [ $1 = front ]; then {binary} \"$@\" | tee {}; exit; fi", shown.display());
+        let shows = self.directory.join("shows");
+        fs::write(&shows, format!("#!/bin/sh\n{front}\nexec {binary} \"$@\"\n")).expect("an own directory");
+        fs::set_permissions(&shows, fs::Permissions::from_mode(0o755)).expect("an own file");
+        self.configure(&shows.display().to_string(), "");
+        let key = |options: &str| -> Value {
+            self.site.forget();
+            assert_eq!(self.run(&self.srun(&format!("-N4 -n8 {}", self.option(options)))), expected);
+            assert_eq!(self.site.repeated(), [""; 0]);
+            let job = fs::read_to_string(&shown).expect("the front end has answered");
+            serde_json::from_str::<Value>(&job).expect("a job")["key"].clone()
+        };
+        assert_eq!(key("").as_str().map(str::len), Some(64));
+        for via in ["", ",via=audit"] {
+            let key = key(&format!(",key-protection=munge{via}"));
+            assert!(key["munge"].as_str().is_some_and(|credential| credential.starts_with("MUNGE:")), "{key}");
+        }
         self.configure(&binary, "");
     }
 

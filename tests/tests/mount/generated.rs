@@ -17,7 +17,7 @@ const NODES_MAX: usize = 30;
 const OPERATIONS_MAX: usize = 80;
 /// A tree that is changed lies this many directories below one of its own: a path that leads through a link and then
 /// upwards leaves the tree, and finds there the same as it does in the other copy.
-const SURROUNDINGS: usize = 6;
+const DIRECTORIES_ABOVE: usize = 6;
 
 /// Each case is a session or a mount of its own.
 fn config(cases: u32) -> ProptestConfig {
@@ -39,9 +39,9 @@ fn made(fixture: &Fixture, name: &str, tree: &Tree) -> PathBuf {
     root
 }
 
-/// The tree [`SURROUNDINGS`] directories below `name`.
-fn surrounded(fixture: &Fixture, name: &str, tree: &Tree) -> PathBuf {
-    made(fixture, &(name.to_owned() + &"/around".repeat(SURROUNDINGS)), tree)
+/// The tree [`DIRECTORIES_ABOVE`] directories below `name`.
+fn below_own_directories(fixture: &Fixture, name: &str, tree: &Tree) -> PathBuf {
+    made(fixture, &(name.to_owned() + &"/around".repeat(DIRECTORIES_ABOVE)), tree)
 }
 
 /// Compares line by line, so that a failure names the operation.
@@ -71,8 +71,11 @@ fn what_is_read_is_what_was_predicted() {
         let fixture = Fixture::new("reading");
         let root = made(&fixture, "tree", &tree);
         let reference = Reference::new(&tree);
+        // The kernel can answer some of what is drawn alone, and not this.
+        let unknown = Operation::new("never drawn", Action::Stat { follows: true });
         let operations: Vec<_> = operations
             .into_iter()
+            .chain([unknown])
             .filter(|operation| reference.expect(operation) != Expected::Anything)
             .map(without_writing)
             .collect();
@@ -90,7 +93,7 @@ fn what_is_read_is_what_was_predicted() {
                 }
             }
         }
-        prop_assert!(operations.is_empty() || view.fuse_requests() > 0);
+        prop_assert!(view.fuse_requests() > 0);
         view.unmount();
     });
 }
@@ -102,7 +105,7 @@ fn what_is_changed_is_changed_as_in_a_plain_directory() {
     proptest!(config(24), |((tree, mut operations) in strategy::changing(NODES_MAX, OPERATIONS_MAX))| {
         operations.retain(is_alike_in_copies);
         let fixture = Fixture::new("changing");
-        let (root, copy) = (surrounded(&fixture, "tree", &tree), surrounded(&fixture, "copy", &tree));
+        let (root, copy) = (below_own_directories(&fixture, "tree", &tree), below_own_directories(&fixture, "copy", &tree));
         let mut checked = operations.clone();
         checked.extend(all.clone());
         let plain = operate(&fixture, &copy, &checked).run();
@@ -131,7 +134,7 @@ fn without_times(text: &str) -> String {
     text.lines().map(|line| line.split(" changed ").next().unwrap_or(line).to_owned() + "\n").collect()
 }
 
-/// Whether its paths can't lead out of the tree's surroundings, and what it changes is not the tree as a whole.
+/// Whether its paths can't lead out of the directories above the tree, and what it changes is not the tree as a whole.
 fn stays_inside(operation: &Operation) -> bool {
     let changes = matches!(operation.action, Action::Change(_));
     let is_inside = |path: &[u8]| {
@@ -145,7 +148,7 @@ fn stays_inside(operation: &Operation) -> bool {
             least = least.min(depth);
             upwards += usize::from(word == b"..");
         }
-        least >= 0 && upwards <= SURROUNDINGS && (depth > 0 || !changes)
+        least >= 0 && upwards <= DIRECTORIES_ABOVE && (depth > 0 || !changes)
     };
     is_inside(&operation.path) && (is_inside(&operation.other) || operation.other.is_empty() && !changes)
 }

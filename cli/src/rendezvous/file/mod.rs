@@ -1,6 +1,8 @@
 //! The job file: what a job's nodes need before they can connect, including the session's key. It lies in a
 //! directory that all nodes see, and only its user may read it.
 
+mod key;
+
 use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead, Read, Write};
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{CacheOptions, Fabric, Kinds, LinkProtection, Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{CacheOptions, Fabric, Kinds, LinkProtection, Policy, Preload, SessionId};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,8 @@ use crate::io::options::IoOptions;
 use crate::session::directory::{is_session_name, name_of};
 use crate::session::records::Records;
 use crate::via::{Program, Via};
+
+pub use key::{JobKey, KeyProtection};
 
 /// The longest job file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -34,7 +38,7 @@ pub struct Job {
     /// The session.
     pub session: SessionId,
     /// The key by which its daemons authenticate each other.
-    pub key: SessionKey,
+    pub key: JobKey,
     /// Where the front end listens.
     pub front: Vec<SocketAddr>,
     /// What nodes serve, and how.
@@ -110,7 +114,7 @@ pub struct JobFile(PathBuf);
 
 impl Job {
     /// A job of this version.
-    pub fn new(session: SessionId, key: SessionKey, front: Vec<SocketAddr>, service: Service) -> Job {
+    pub fn new(session: SessionId, key: JobKey, front: Vec<SocketAddr>, service: Service) -> Job {
         Job { version: wire::VERSION, release: wire::RELEASE.into(), session, key, front, service }
     }
 
@@ -224,8 +228,11 @@ pub fn directory_or_default(named: Option<&Path>) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use headwater_daemon::SessionKey;
+
+    use super::*;
 
     fn job() -> Job {
         let service = Service {
@@ -255,7 +262,7 @@ mod tests {
             verbose: false,
         };
         let front = vec!["127.0.0.1:1".parse().unwrap()];
-        Job::new(SessionId(7 << 64), SessionKey([7; 32]), front, service)
+        Job::new(SessionId(7 << 64), JobKey::Open(SessionKey([7; 32])), front, service)
     }
 
     #[test]

@@ -120,11 +120,11 @@ static inline int headwater_shift_(long by)
 	return -1;
 }
 
-/* From here on the calling thread's ordinary calls (open, fopen, stat, opendir, …) use the file system: they see what is
- * there at that moment. Other threads, libraries that are loaded, programs that are executed, and the calls of this
- * header are served as before. A child of fork inherits it. Returns 0 also without a session, or -1 and
- * errno: EOPNOTSUPP, if the kernel serves the files (--via namespace or mount), so that nothing can be switched off;
- * EAGAIN, if too many threads have done so (256). */
+/* Switches interception off for the calling thread. From here on its ordinary calls (open, fopen, stat, opendir, …)
+ * use the file system: they see what is there at that moment. Other threads, libraries that are loaded, programs that
+ * are executed, and the calls of this header are served as before. A child of fork inherits it. Returns 0 also without
+ * a session, or -1 and errno: EOPNOTSUPP, if the kernel serves the files (--via namespace or mount), so that nothing
+ * can be switched off; EAGAIN, if too many threads have done so (256). */
 static inline int headwater_disable(void)
 {
 	return headwater_shift_(-1);
@@ -171,6 +171,7 @@ static inline void headwater_end_(long count)
 #define HEADWATER_CREATES_(flags) ((flags)&O_CREAT)
 #endif
 
+/* Opens a file, as open(2) does. */
 static inline int headwater_open(const char *path, int flags, ...)
 {
 	int is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC) && !HEADWATER_CREATES_(flags), fd;
@@ -193,6 +194,7 @@ static inline int headwater_open(const char *path, int flags, ...)
 	return fd;
 }
 
+/* Opens a stream, as fopen(3) does. */
 static inline FILE *headwater_fopen(const char *path, const char *mode)
 {
 	char below[HEADWATER_PATH_BYTES_];
@@ -207,6 +209,7 @@ static inline FILE *headwater_fopen(const char *path, const char *mode)
 	return file;
 }
 
+/* Gets a file's attributes, as stat(2) does. */
 static inline int headwater_stat(const char *path, struct stat *out)
 {
 	char below[HEADWATER_PATH_BYTES_];
@@ -221,6 +224,7 @@ static inline int headwater_stat(const char *path, struct stat *out)
 	return result;
 }
 
+/* Gets a file's or a link's own attributes, as lstat(2) does. */
 static inline int headwater_lstat(const char *path, struct stat *out)
 {
 	char below[HEADWATER_PATH_BYTES_];
@@ -239,6 +243,7 @@ static inline int headwater_lstat(const char *path, struct stat *out)
 	return result;
 }
 
+/* Gets where a link leads, as readlink(2) does. */
 static inline ssize_t headwater_readlink(const char *path, char *buffer, size_t bytes)
 {
 	long count = headwater_begin_();

@@ -34,6 +34,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         let module = format!("share/modulefiles/headwater/{}.lua", env!("CARGO_PKG_VERSION"));
         files::copy_if_changed(&shell.path("packaging/headwater.lua"), &dist.join(module))?;
         docs::install(shell, &dist.join("share/doc/headwater"))?;
+        docs::manual::install(shell, &dist.join("share/man/man3"))?;
         generate(shell, &dist)
     })
 }

@@ -1,4 +1,4 @@
-//! The spawning libraries: how they are compiled, and the manual pages of their calls, which the header's comments are.
+//! The spawning libraries: how they are compiled.
 
 use std::path::{Path, PathBuf};
 
@@ -70,96 +70,11 @@ impl Library {
     }
 }
 
-/// Copies the libraries, the header and the manual pages to where they are installed.
+/// Copies the libraries and the header to where they are installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     for library in build(shell)? {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))?;
     }
     files::copy_if_changed(&shell.path(HEADER), &dist.join("include/pspawn.h"))?;
-    let manual = dist.join("share/man/man3");
-    std::fs::create_dir_all(&manual)?;
-    for page in pages(&std::fs::read_to_string(shell.path(HEADER))?)? {
-        std::fs::write(manual.join(format!("{}.3", page.name)), page.text)?;
-    }
     Ok(())
-}
-
-/// A manual page in section 3.
-struct Page {
-    name: String,
-    text: String,
-}
-
-/// A page for each function that the header declares, from its comment or that of the declaration before it.
-fn pages(header: &str) -> Result<Vec<Page>> {
-    let introduction = comment(header).context("the header begins with a comment")?;
-    let mut pages = Vec::new();
-    let mut text_of = String::new();
-    for block in header.split("\n\n").skip(1) {
-        if let Some(text) = comment(block) {
-            text_of = text;
-        }
-        let code = block.rsplit_once("*/").map_or(block, |(_, code)| code).trim();
-        let Some(function) = code.rsplit_once(';').and_then(|(rest, _)| declared(rest)) else { continue };
-        let text = page(&function, code, &text_of, &introduction);
-        pages.push(Page { name: function, text });
-    }
-    ensure!(!pages.is_empty(), "{HEADER} declares no function");
-    Ok(pages)
-}
-
-/// The function that a declaration, without its semicolon, names.
-fn declared(code: &str) -> Option<String> {
-    let last = code.rsplit([';', '}']).next()?;
-    let name = last.split_once('(')?.0.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    (name.starts_with("pspawn") || name.starts_with("ipspawn")).then(|| name.to_owned())
-}
-
-/// The text of a block's first comment, as paragraphs.
-fn comment(block: &str) -> Option<String> {
-    let (_, rest) = block.split_once("/*")?;
-    let (text, _) = rest.split_once("*/")?;
-    let lines = text.lines().map(|line| line.trim().trim_start_matches('*').trim());
-    Some(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
-}
-
-fn page(name: &str, code: &str, text_of: &str, introduction: &str) -> String {
-    let roff = |text: &str| text.replace('\\', "\\e").replace("\n\n", "\n.PP\n").replace("\n.'", "\n\\&.'");
-    let summary = text_of.split_once(". ").map_or(text_of, |(first, _)| first).replace('\n', " ");
-    format!(
-        ".TH {} 3 \"\" Headwater\n.SH NAME\n{name} \\- {}\n.SH SYNOPSIS\n.nf\n#include <pspawn.h>\n\n{}\n.fi\n\
-         Link with \\fI-lheadwater-spawn\\fP.\n.SH DESCRIPTION\n{}\n.SH NOTES\n{}\n.SH SEE ALSO\nposix_spawn(3), execve(2), \
-         waitpid(2)\n",
-        name.to_uppercase(),
-        roff(summary.trim_end_matches('.')),
-        roff(code),
-        roff(text_of),
-        roff(introduction)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_have_pages() {
-        let header = "/* All of it. */\n#ifndef X\n\n/* Makes one. And more. */\nstruct a {\n\tint b;\n};\n\
-                      int pspawn_make(struct a *a,\n                int b);\n\nenum c { D };\n\n/* Ends\n * it. */\n\
-                      void pspawn_end(void);\n";
-        let pages = pages(header).unwrap();
-        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-        assert_eq!(names, ["pspawn_make", "pspawn_end"]);
-        assert!(pages[0].text.contains("pspawn_make \\- Makes one\n"), "{}", pages[0].text);
-        assert!(pages[1].text.contains("Ends\nit."), "{}", pages[1].text);
-    }
-
-    #[test]
-    fn the_header_is_a_manual() {
-        let header = include_str!("../../spawn/include/pspawn.h");
-        let names: Vec<String> = pages(header).unwrap().into_iter().map(|page| page.name).collect();
-        for call in ["pspawn", "pspawn_n", "pspawn_context_create", "pspawn_vector", "ipspawn_vector", "pspawn_many"] {
-            assert!(names.iter().any(|name| name == call), "{call} of {names:?}");
-        }
-    }
 }

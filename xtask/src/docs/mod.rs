@@ -5,6 +5,7 @@ mod drawings;
 mod installed;
 mod lines;
 mod links;
+pub mod manual;
 mod markdown;
 mod site;
 mod walks;

@@ -16,7 +16,7 @@ use super::served::ServedOptions;
 use super::store::{OpeningOptions, StoreOptions};
 use crate::io::options::IoOptions;
 use crate::options::values::number;
-use crate::rendezvous::file::KeyProtection;
+use crate::rendezvous::file::key::KeyProtection;
 use crate::rendezvous::interfaces::InterfaceName;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;

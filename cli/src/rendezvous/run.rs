@@ -17,7 +17,8 @@ use headwater_launch::command::Prepared;
 use super::allocation;
 use super::client::FrontClient;
 
-use super::file::{Job, JobFile, JobKey};
+use super::file::key::JobKey;
+use super::file::{Job, JobFile};
 use super::front::Front;
 use super::messages::{FromNode, ToNode};
 use super::paths;

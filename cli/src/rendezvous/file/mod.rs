@@ -1,7 +1,7 @@
 //! The job file: what a job's nodes need before they can connect, including the session's key. It lies in a
 //! directory that all nodes see, and only its user may read it.
 
-mod key;
+pub mod key;
 
 use std::env;
 use std::fs::{self, File};
@@ -16,14 +16,13 @@ use headwater_daemon::{CacheOptions, Fabric, Kinds, LinkProtection, Policy, Prel
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
+use self::key::JobKey;
 use super::interfaces::InterfaceName;
 use super::ports::Ports;
 use crate::io::options::IoOptions;
 use crate::session::directory::{is_session_name, name_of};
 use crate::session::records::Records;
 use crate::via::{Program, Via};
-
-pub use key::{JobKey, KeyProtection};
 
 /// The longest job file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;

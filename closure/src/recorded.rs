@@ -352,4 +352,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn fuzzing_begins_with_what_is_read() {
+        for seed in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/closure")).unwrap() {
+            let (path, bytes) = seed.map(|seed| (seed.path(), std::fs::read(seed.path()).unwrap())).unwrap();
+            let is_seal = crate::sealed::Seal::parse(&bytes).is_ok();
+            assert!(is_seal || parse(&bytes).is_ok() || parse_record(&bytes).is_ok(), "{}", path.display());
+        }
+    }
 }

@@ -287,4 +287,14 @@ mod tests {
             assert_eq!(ToProcess::decode(garbage), None);
         }
     }
+
+    #[test]
+    fn fuzzing_begins_with_what_is_read() {
+        for seed in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/job_message")).unwrap() {
+            let (path, bytes) = seed.map(|seed| (seed.path(), std::fs::read(seed.path()).unwrap())).unwrap();
+            let is_line =
+                serde_json::from_slice::<FromNode>(&bytes).is_ok() || serde_json::from_slice::<ToNode>(&bytes).is_ok();
+            assert!(is_line || Answer::decode(&bytes).is_some(), "{}", path.display());
+        }
+    }
 }

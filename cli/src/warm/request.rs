@@ -125,4 +125,12 @@ mod tests {
         let neither = [&child[..at], &[2], &child[at + 1..]].concat();
         assert_eq!(Request::decode(&neither), None);
     }
+
+    #[test]
+    fn fuzzing_begins_with_what_is_read() {
+        for seed in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/warm_request")).unwrap() {
+            let (path, bytes) = seed.map(|seed| (seed.path(), std::fs::read(seed.path()).unwrap())).unwrap();
+            assert!(Request::decode(&bytes).is_some(), "{}", path.display());
+        }
+    }
 }

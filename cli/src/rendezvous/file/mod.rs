@@ -292,4 +292,12 @@ mod tests {
         fs::write(file.path(), "nonsense").unwrap();
         assert!(Job::read(file.path()).unwrap_err().to_string().contains("no job file"));
     }
+
+    #[test]
+    fn fuzzing_begins_with_what_is_read() {
+        for seed in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/job_file")).unwrap() {
+            let (path, bytes) = seed.map(|seed| (seed.path(), std::fs::read(seed.path()).unwrap())).unwrap();
+            Job::parse(&*bytes, &path).unwrap();
+        }
+    }
 }

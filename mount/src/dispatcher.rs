@@ -238,6 +238,11 @@ impl Mount {
         Some(client)
     }
 
+    /// Returns some of the files that processes of this node have locked.
+    pub fn locked(&self) -> Vec<String> {
+        self.view().locks.paths()
+    }
+
     /// Returns the counters of the summary.
     pub fn report(&self) -> Counts {
         let sum = self.view().counters.sum();

@@ -3,5 +3,6 @@
 pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod counts;
+pub(crate) mod locks;
 pub(crate) mod notices;
 pub(crate) mod tables;

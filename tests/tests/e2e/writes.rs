@@ -173,3 +173,38 @@ pub fn a_log_is_followed(via: Mechanism) {
     std::fs::write(&log, "first\n").expect("an own file");
     fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }
+
+/// Counts in a file of its node's own and in one of all nodes, under locks.
+const COUNTER: &str = r#"
+import fcntl, os, sys, time
+def count(name, times):
+    fd = os.open(os.path.join(sys.argv[1], name), os.O_RDWR | os.O_CREAT)
+    for _ in range(times):
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        # Longer than locks are left without a look at them.
+        time.sleep(0.015)
+        value = int(os.pread(fd, 20, 0) or 0)
+        os.pwrite(fd, b"%d" % (value + 1), 0)
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+count("of " + os.environ["HEADWATER_NODE"], 2)
+count("of all", 10)
+"#;
+
+pub fn locks_that_other_nodes_do_not_see_are_a_warning(via: Mechanism) {
+    let fixture = Fixture::new("locks");
+    let file = fixture.file("pkg/of all", "0", 0o644);
+    let program = Program::new("python3").args(["-c", COUNTER]).arg(fixture.path("pkg"));
+    let session = fixture.headwater().via(via).on(2, 1).run(&program);
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+    if via == Mechanism::Namespace {
+        assert_eq!(session.summary["locked_on_several"], serde_json::json!([file]), "{:#}", session.summary);
+        let warning = format!("warning: {}: processes of several nodes locked it", file.display());
+        assert!(session.messages.contains(&warning), "{}", session.messages);
+    } else {
+        assert_eq!(session.summary["locked_on_several"], serde_json::json!([]), "{:#}", session.summary);
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "20");
+    }
+    for node in ["of 0", "of 1"] {
+        assert_eq!(std::fs::read_to_string(fixture.path("pkg").join(node)).expect("it was made"), "2", "{node}");
+    }
+}

@@ -87,6 +87,7 @@ const PACKAGES: &[Package] = &[
     Package::optional("bubblewrap", "tests of programs in containers"),
     Package::optional("charliecloud", "the same; it mounts SquashFS files itself"),
     Package::optional("squashfs-tools", "images of these tests"),
+    Package::optional("musl-tools", "a program of these tests, of another C library"),
     Package::optional("bindfs", "tests of the I/O library on a file system that others may share"),
     Package::optional("glusterfs-server", "the storm benchmark's file system, which counts"),
     Package::optional("glusterfs-client", "the same on nodes"),

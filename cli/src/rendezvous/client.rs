@@ -50,7 +50,7 @@ impl FrontClient {
         let mut stream = mio::net::TcpStream::from_std(stream);
         let poll = Poll::new()?;
         poll.registry().register(&mut stream, Token(0), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(FrontClient { channel: Channel::connect(stream, job.session, &job.key.open(job.session)?)?, poll })
+        Ok(FrontClient { channel: Channel::connect(stream, job.session, &job.key.decoded(job.session)?)?, poll })
     }
 
     /// Sends a message and waits for the answer.

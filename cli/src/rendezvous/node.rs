@@ -129,7 +129,7 @@ enum Stage {
 impl Node {
     fn prepare(options: &NodeOptions) -> Result<Prepared> {
         let job = Job::read(&options.job)?;
-        let key = job.key.open(job.session)?;
+        let key = job.key.decoded(job.session)?;
         let store = options.store.as_deref().or(job.service.store.as_deref());
         let store = store::choose(store, job.service.store_bytes_max, 1)?;
         let Some(session) = Session::join(&store.directory, job.session, key)? else {

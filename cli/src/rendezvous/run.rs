@@ -16,7 +16,6 @@ use headwater_launch::command::Prepared;
 
 use super::allocation;
 use super::client::FrontClient;
-
 use super::file::key::JobKey;
 use super::file::{Job, JobFile};
 use super::front::Front;
@@ -176,9 +175,9 @@ pub fn open_front(
     events: std::sync::mpsc::Sender<Event>,
 ) -> Result<(Front, Job)> {
     let (session, key) = Session::draw()?;
-    let front = Front::open(session, key.clone(), options.shape.clone(), options.ports, events)?;
-    let key = JobKey::new(session, key, options.key_protection)?;
-    let job = Job::new(session, key, front.addresses.clone(), service);
+    let job_key = JobKey::new(session, key.clone(), options.key_protection)?;
+    let front = Front::open(session, key, options.shape.clone(), options.ports, events)?;
+    let job = Job::new(session, job_key, front.addresses.clone(), service);
     Ok((front, job))
 }
 

@@ -10,10 +10,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Locked files that are remembered.
 const PATHS_MAX: usize = 16;
 /// The least time between two readings.
 const PAUSE: Duration = Duration::from_millis(10);
+/// It is at least this many times the processor time of a reading.
+const PAUSE_SHARE: u32 = 50;
 /// The type of the mounts.
 const TYPE: &str = "fuse.headwater";
 
@@ -33,8 +37,10 @@ impl Locks {
         let Ok(mut found) = self.0.try_lock() else { return };
         let now = Instant::now();
         if found.paths.len() < PATHS_MAX && found.next.is_none_or(|next| next <= now) {
-            found.next = Some(now + PAUSE);
+            let before = processor_time();
             found.paths.extend(locked(process));
+            let took = processor_time().saturating_sub(before);
+            found.next = Some(now + PAUSE.max(took * PAUSE_SHARE));
         }
     }
 
@@ -43,6 +49,11 @@ impl Locks {
         let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.paths.iter().take(PATHS_MAX).map(|path| path.to_string_lossy().into_owned()).collect()
     }
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Returns the files that are locked in the mounts that this process sees.

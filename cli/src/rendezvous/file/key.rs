@@ -54,7 +54,7 @@ impl JobKey {
     ///
     /// # Errors
     /// The credential can't be decoded here, is another session's, or another user made it.
-    pub fn open(&self, session: SessionId) -> Result<SessionKey> {
+    pub fn decoded(&self, session: SessionId) -> Result<SessionKey> {
         let credential = match self {
             JobKey::Open(key) => return Ok(key.clone()),
             JobKey::Credential { munge } => munge,
@@ -100,14 +100,14 @@ mod tests {
     fn an_open_key_is_its_digits() {
         let key = JobKey::new(SESSION, SessionKey([7; 32]), KeyProtection::None).unwrap();
         assert_eq!(serde_json::to_string(&key).unwrap(), format!("{:?}", "07".repeat(32)));
-        assert_eq!(key.open(SESSION).unwrap(), SessionKey([7; 32]));
+        assert_eq!(key.decoded(SESSION).unwrap(), SessionKey([7; 32]));
     }
 
     #[test]
     fn a_credential_is_no_open_key() {
         let key: JobKey = serde_json::from_str(r#"{"munge":"MUNGE:AwQF:"}"#).unwrap();
         assert!(matches!(&key, JobKey::Credential { munge } if munge == "MUNGE:AwQF:"));
-        assert!(key.open(SESSION).is_err());
+        assert!(key.decoded(SESSION).is_err());
     }
 
     #[test]

@@ -189,6 +189,18 @@ fn what_cannot_be_served_is_reported_and_the_program_runs() {
 }
 
 #[test]
+fn a_key_that_cannot_be_protected_is_reported_and_the_program_runs() {
+    let fixture = Fixture::new("munge");
+    let (shared, jobs) = (fixture.shared().display().to_string(), fixture.outside("").display().to_string());
+    let options = ["run", "--key-protection", "munge", "--shared", &shared, "--job-dir", &jobs, "--marker", "@"];
+    let program = ["--", "/usr/bin/env", "@", "/bin/echo", "ran"];
+    let output = Program::new(headwater_binary()).args(options).args(program).env("PATH", &shared).run();
+    assert_eq!((output.status, &*output.stdout), (0, "ran\n"), "{output:?}");
+    assert!(output.stderr.contains("`munge` can't be started. Install munge"), "{output:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+}
+
+#[test]
 fn one_line_precedes_a_program_that_is_not_served() {
     let fixture = Fixture::new("nothing");
     let app = fixture.file("app/bin/app", "#!/bin/sh\necho out; echo err >&2; exit 3\n", 0o755).display().to_string();

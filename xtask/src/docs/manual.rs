@@ -69,17 +69,15 @@ pub fn install(shell: &Shell, directory: &Path) -> Result<()> {
 }
 
 impl Header {
-    /// A page for each function, from its comment or that of the declaration before it.
+    /// A page for each function, from the comment before it.
     fn pages(&self, text: &str) -> Result<Vec<Page>> {
         let introduction = comment(text).context("the header begins with a comment")?;
         let blocks: Vec<Block<'_>> = text.split("\n\n").skip(1).filter_map(block).collect();
         let structures: BTreeMap<&str, &str> = blocks.iter().filter_map(|block| structure(block.code)).collect();
         let mut pages = Vec::new();
-        let mut about = None;
         for block in &blocks {
-            about = block.comment.as_ref().or(about);
             let Some((name, declaration)) = self.function(block.code) else { continue };
-            let about = about.with_context(|| format!("{name} has no comment"))?;
+            let about = block.comment.as_ref().with_context(|| format!("{name} has no comment"))?;
             let used = structures.iter().filter(|(name, _)| declaration.contains(&format!("struct {name} ")));
             let code: Vec<&str> = [declaration.as_str()].into_iter().chain(used.map(|(_, code)| *code)).collect();
             let text = self.page(&name, &code.join("\n\n"), about, &introduction);
@@ -196,6 +194,6 @@ mod tests {
 
     #[test]
     fn a_function_without_a_comment_is_an_error() {
-        assert!(TEST.pages("/* All of it. */\n\nint x_make(void);\n").is_err());
+        assert!(TEST.pages("/* All of it. */\n\n/* ---- calls ---- */\n\nint x_make(void);\n").is_err());
     }
 }

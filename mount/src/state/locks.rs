@@ -2,7 +2,8 @@
 //! two nodes that lock one file don't exclude each other, and the session warns of that at its end.
 //!
 //! The kernel would send locks only together with each closing of a file, which opening alone does without. So the
-//! table of locks is read while processes write: proc_locks(5).
+//! locks of a process that writes are read from its descriptors: proc_pid_fdinfo(5). The table of all locks is not read,
+//! since the kernel may take tens of milliseconds to have no lock change meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -56,20 +57,27 @@ fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// Returns the files that are locked in the mounts that this process sees.
+/// Returns the files that this process has locked in the mounts that it sees. A lock that a parent has taken, as
+/// `flock 9` does in a shell, is its descriptor's, which it shares.
 fn locked(process: u32) -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/locks").unwrap_or_default();
-    if table.is_empty() {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fdinfo")) else { return Vec::new() };
+    let held = entries.flatten().filter_map(|entry| {
+        let info = fs::read_to_string(entry.path()).ok()?;
+        let locks: Vec<String> = info.lines().filter_map(lock).map(str::to_owned).collect();
+        (!locks.is_empty()).then(|| (entry.file_name(), locks))
+    });
+    let held: Vec<_> = held.collect();
+    if held.is_empty() {
         return Vec::new();
     }
-    let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
-    let devices = devices(&mounts);
-    let held = held(&table).into_iter().filter(|(_, file)| devices.iter().any(|device| is_on(file, device)));
-    // A lock may outlive the process that took it, as with `flock 9` in a shell.
-    held.filter_map(|(holder, file)| [holder, process].into_iter().find_map(|one| path_of(one, file))).collect()
+    let devices = devices(&fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default());
+    let is_ours = |file: &String| devices.iter().any(|device| is_on(file, device));
+    let ours = held.into_iter().filter(|(_, locks)| locks.iter().any(is_ours));
+    ours.filter_map(|(number, _)| fs::read_link(PathBuf::from(format!("/proc/{process}/fd")).join(number)).ok())
+        .collect()
 }
 
-/// The devices of the mounts in this `mountinfo`, as the table of locks has them.
+/// The devices of the mounts in this `mountinfo`, as the kernel's lines about locks have them.
 fn devices(mounts: &str) -> Vec<String> {
     let device = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
@@ -79,51 +87,30 @@ fn devices(mounts: &str) -> Vec<String> {
     mounts.lines().filter_map(device).collect()
 }
 
-/// The locks that are held: process, and file as `MAJOR:MINOR:INODE`. Lines of processes that wait have an arrow.
-fn held(table: &str) -> Vec<(u32, &str)> {
-    table.lines().filter_map(lock).collect()
-}
-
-fn lock(line: &str) -> Option<(u32, &str)> {
-    let (_, line) = line.split_once(": ")?;
+/// Returns the locked file in a line of a descriptor, as `MAJOR:MINOR:INODE`.
+fn lock(line: &str) -> Option<&str> {
+    let (_, line) = line.strip_prefix("lock:")?.split_once(": ")?;
     let mut fields = line.split_whitespace();
     let is_lock = matches!(fields.next()?, "POSIX" | "FLOCK" | "OFDLCK");
-    // The process of a lock of an open file is -1.
-    let process = fields.nth(2)?.parse().unwrap_or(0);
-    Some((process, fields.next()?)).filter(|_| is_lock)
+    fields.nth(3).filter(|_| is_lock)
 }
 
 fn is_on(file: &str, device: &str) -> bool {
     file.strip_prefix(device).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// The path of a locked file that this process has open.
-fn path_of(process: u32, file: &str) -> Option<PathBuf> {
-    let has_lock = |info: &str| {
-        let locks = info.lines().filter_map(|line| lock(line.strip_prefix("lock:")?));
-        locks.into_iter().any(|(_, locked)| locked == file)
-    };
-    let entries = fs::read_dir(format!("/proc/{process}/fdinfo")).ok()?.flatten();
-    let mut descriptors = entries.filter(|entry| fs::read_to_string(entry.path()).is_ok_and(|info| has_lock(&info)));
-    let number = descriptors.next()?.file_name();
-    fs::read_link(PathBuf::from(format!("/proc/{process}/fd")).join(number)).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TABLE: &str = "\
-1: POSIX  ADVISORY  WRITE 812 00:2f:4711 0 EOF
-1: -> POSIX  ADVISORY  WRITE 813 00:2f:4711 0 EOF
-2: FLOCK  ADVISORY  WRITE 99 00:2f1:7 0 EOF
-3: OFDLCK ADVISORY  READ -1 00:2f:12 0 99
-4: LEASE  ACTIVE    WRITE 5 00:2f:13 0 EOF
-";
-
     #[test]
-    fn held_locks_are_found() {
-        assert_eq!(held(TABLE), [(812, "00:2f:4711"), (99, "00:2f1:7"), (0, "00:2f:12")]);
+    fn lines_about_locks_name_the_file() {
+        let is = |line, file| assert_eq!(lock(line), file, "{line}");
+        is("lock:\t1: POSIX  ADVISORY  WRITE 812 00:2f:4711 0 EOF", Some("00:2f:4711"));
+        is("lock:\t2: FLOCK  ADVISORY  WRITE 99 00:2f1:7 0 EOF", Some("00:2f1:7"));
+        is("lock:\t3: OFDLCK ADVISORY  READ -1 00:2f:12 0 99", Some("00:2f:12"));
+        is("lock:\t4: LEASE  ACTIVE    WRITE 5 00:2f:13 0 EOF", None);
+        is("flags:\t0100000", None);
         assert!(is_on("00:2f:4711", "00:2f") && !is_on("00:2f1:7", "00:2f"));
     }
 
@@ -134,12 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_locked_here_has_its_path() {
+    fn locks_of_other_file_systems_are_not_ours() {
         let file = tempfile::NamedTempFile::new().unwrap();
         rustix::fs::flock(file.as_file(), rustix::fs::FlockOperation::LockExclusive).unwrap();
-        let process = std::process::id();
-        let table = fs::read_to_string("/proc/locks").unwrap();
-        let own: Vec<_> = held(&table).into_iter().filter(|(holder, _)| *holder == process).collect();
-        assert!(own.iter().any(|(_, of)| path_of(process, of).is_some_and(|path| path == file.path())), "{table}");
+        let info = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(file.as_file()));
+        assert_eq!(fs::read_to_string(info).unwrap().lines().filter_map(lock).count(), 1);
+        assert!(locked(std::process::id()).is_empty());
     }
 }

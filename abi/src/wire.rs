@@ -16,7 +16,7 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Headwater's version, for people.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// The longest name of a release, in bytes.
@@ -409,6 +409,16 @@ pub enum Message {
     },
     /// Both ways, to all nodes: programs run that don't announce their changes.
     Unaudited,
+    /// Both ways: answer when you, and all nodes beyond you, know what was announced on this link before.
+    Confirm {
+        /// The number to answer with.
+        number: u32,
+    },
+    /// Both ways: the answer to [`Message::Confirm`].
+    Confirmed {
+        /// The number of the question.
+        number: u32,
+    },
     /// Both ways, to all nodes: compare the file system of this file with the trees now, all at once.
     Compare {
         /// The file.

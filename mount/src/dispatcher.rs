@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use headwater_abi::Path;
-use headwater_fuse::Device;
+use headwater_fuse::{Device, NodeId};
 use headwater_proto::{ClientId, Time};
 use mio::Waker;
 
@@ -47,6 +47,8 @@ pub struct Mount {
     /// Events of requests that the event loop served itself and that wait again.
     again: VecDeque<WorkerEvent>,
     dispatcher: RequestDispatcher,
+    /// The number of [`Mount::settle`], until the event or a change that would wait for it.
+    settling: Option<u32>,
     /// Interrupted requests that are not parked, perhaps not yet.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
@@ -68,12 +70,12 @@ impl Mount {
     pub(crate) fn start(view: View, devices: Vec<Device>, waker: Arc<Waker>) -> io::Result<Mount> {
         let workers = devices.len();
         let connection = Arc::new(Connection { view, devices, gate: RwLock::default() });
-        let notified = Arc::clone(&connection);
-        spawn("mount-notices", move || notifier::run(&notified))?;
         let (events, events_out) = crossbeam_channel::unbounded();
         let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
         let parked = Arc::new(AtomicUsize::new(0));
         let dispatcher = RequestDispatcher { events, waker, parked: Arc::clone(&parked) };
+        let (notified, informed) = (Arc::clone(&connection), dispatcher.clone());
+        spawn("mount-notices", move || notifier::run(&notified, &informed))?;
         for device in 0..workers {
             let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
             spawn("mount", move || connection.work(device, &dispatcher))?;
@@ -92,6 +94,7 @@ impl Mount {
             try_at: None,
             again: VecDeque::new(),
             dispatcher,
+            settling: None,
             interrupted: VecDeque::new(),
             forgetting: Forgetting::default(),
         })
@@ -135,7 +138,24 @@ impl Mount {
         if parked.is_interrupted {
             self.try_at.get_or_insert(now + RETRY_MS);
         }
+        let locked = if self.settling.is_some() { parked.locks() } else { Vec::new() };
         self.waiting.insert(client, parked);
+        if self.view().notices.concern(&locked) {
+            self.again.extend(self.settling.take().map(WorkerEvent::Settled));
+        }
+    }
+
+    /// Sends [`WorkerEvent::Settled`] once the kernel has got all notifications that wait now. It gets one only when a
+    /// lock is free. A change that waits for other nodes has such locks, and these nodes may wait for this one: so
+    /// the event doesn't wait for notifications about the nodes that changes have locked.
+    pub fn settle(&mut self, number: u32) {
+        let notices = &self.connection.view.notices;
+        let locked: Vec<NodeId> = self.waiting.values().flat_map(Parked::locks).collect();
+        if notices.concern(&locked) || !notices.mark(number) {
+            self.again.push_back(WorkerEvent::Settled(number));
+        } else {
+            self.settling = Some(number);
+        }
     }
 
     /// Resumes the request that the node has answered. Returns false if `client` is not the mount's.

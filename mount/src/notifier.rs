@@ -10,15 +10,16 @@ use headwater_fuse::{Device, NodeId};
 use crate::source_file::unread::may_have_served;
 use crate::state::notices::{Next, Notice};
 use crate::view::View;
-use crate::worker::Connection;
+use crate::worker::{Connection, RequestDispatcher};
 
 /// Sends the notifications of the view's queue until the queue is closed. Also closes idle source files.
-pub(crate) fn run(connection: &Connection) {
+pub(crate) fn run(connection: &Connection, dispatcher: &RequestDispatcher) {
     let Some(device) = connection.devices.first() else { return };
     let view = &connection.view;
     let mut due = None;
     loop {
         match view.notices.next(due) {
+            Next::Notify(Notice::Sent(number)) => dispatcher.settled(number),
             Next::Notify(notice) => {
                 if let Err(error) = notify(view, device, &notice) {
                     tracing::debug!(?notice, %error, "the kernel refused a notification");
@@ -63,6 +64,7 @@ fn notify(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> 
         // Invalidating a directory's entry would unmount what is mounted there and detach it as a working directory.
         Notice::NameChanged(directory, name) if is_directory(view, *directory, name) => Ok(()),
         Notice::NameChanged(directory, name) => device.invalidate_name(*directory, name, false),
+        Notice::Sent(_) => Ok(()),
         Notice::NamesChanged if !view.config.negotiated.can_expire_all_names() => Ok(()),
         Notice::NamesChanged => device.expire_all_names(),
         Notice::Forget(node, directory, name) => match device.prune(&[*node]) {

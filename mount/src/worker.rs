@@ -51,6 +51,8 @@ pub enum WorkerEvent {
     Demand(Demand, Parked),
     /// The thread that waits for a request has received a signal.
     Interrupted(u64),
+    /// The kernel has got the notifications that waited when [`Mount::settle`](crate::Mount::settle) had this number.
+    Settled(u32),
     /// Marked content was read.
     Used(Path, Option<u32>),
 }
@@ -76,6 +78,10 @@ impl RequestDispatcher {
             Err(SendError(WorkerEvent::Demand(_, parked))) => Some(parked.answered(false)),
             _ => None,
         }
+    }
+
+    pub(crate) fn settled(&self, number: u32) {
+        drop(self.send(WorkerEvent::Settled(number)));
     }
 
     fn send(&self, what: WorkerEvent) -> Result<(), SendError<WorkerEvent>> {
@@ -235,6 +241,17 @@ impl Parked {
     /// Returns true if a signal is about to end the waiting thread.
     pub(crate) fn thread_is_dying(&self) -> bool {
         Request::decode(&self.bytes).is_ok_and(|request| is_dying(request.pid))
+    }
+
+    /// Returns the nodes that the kernel has locked while a change waits: the changed one, or its directories.
+    pub(crate) fn locks(&self) -> Vec<NodeId> {
+        let Ok(request) = Request::decode(&self.bytes) else { return Vec::new() };
+        match request.operation {
+            Operation::Rename { to, .. } => vec![request.node, to],
+            Operation::Link { existing, .. } => vec![request.node, existing],
+            _ if is_quick(&request.operation) => Vec::new(),
+            _ => vec![request.node],
+        }
     }
 
     /// Returns the node that a READ reads from.

@@ -57,6 +57,8 @@ pub enum Input {
     Preload { client: ClientId, path: Path, want: Want, block: Option<u32> },
     /// A process reads a block of a large file, by its canonical path.
     RequestBlock { client: ClientId, path: Path, block: u32 },
+    /// Answer to [`Output::Settle`].
+    Settled { number: u32 },
     /// A process has used content that was published as marked.
     Used { path: Path, block: Option<u32> },
     /// A process no longer waits.
@@ -200,6 +202,9 @@ pub enum Output {
     Discard { path: Path, block: Option<u32> },
     /// Make something visible to processes.
     Publish(Publication),
+    /// Answer with [`Input::Settled`] once no process of this node can see what earlier publications contradict: the
+    /// kernel has forgotten it. If that has to wait for a process that waits for this node, don't wait.
+    Settle { number: u32 },
     /// Remove content from the store, blocks included: clear its residency, then remove the file. The store
     /// may refuse.
     Evict { path: Path },

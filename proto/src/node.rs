@@ -37,6 +37,7 @@ use crate::passthrough::PassthroughPaths;
 use crate::pending::{Client, Key, PendingRequests, Waiter};
 use crate::policy::{PushPolicy, Thing};
 use crate::scope::Scope;
+use crate::state::confirm::{Asker, Confirmations, Place};
 use crate::state::direct::DirectReading;
 use crate::state::parent::Parent;
 use crate::state::refresh::Refresh;
@@ -90,6 +91,7 @@ pub struct Node {
     scope: Scope,
     entries: Entries,
     passthrough: PassthroughPaths,
+    confirmations: Confirmations,
     /// Programs run that don't announce their changes.
     is_unaudited: bool,
     pending: PendingRequests,
@@ -164,6 +166,7 @@ impl Node {
             scope: Scope::new(config.scope.clone()),
             entries: Entries::new(config.limits.entries_max),
             passthrough: PassthroughPaths::default(),
+            confirmations: Confirmations::default(),
             is_unaudited: false,
             pending: PendingRequests::default(),
             clients: BTreeMap::new(),
@@ -215,6 +218,7 @@ impl Node {
             Input::Request { client, path, want } => self.request(client, path, want),
             Input::Preload { client, path, want, block } => self.preload(client, path, want, block),
             Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
+            Input::Settled { number } => drop(self.confirmed(Place::Kernel, number)),
             Input::Used { path, block } => self.used(&path, block),
             Input::ClientGone { client } => self.client_gone(client),
             Input::PeerUp { peer } => self.peer_up(peer),
@@ -249,7 +253,7 @@ impl Node {
 
     /// Returns when [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.pending.deadline().into_iter().chain(self.parents_due()).min()
+        self.pending.deadline().into_iter().chain(self.parents_due()).chain(self.confirmations.deadline()).min()
     }
 
     /// Handles the passing of time.
@@ -259,6 +263,8 @@ impl Node {
             self.give_up(&key);
         }
         self.watch_parents();
+        self.confirmations.overdue(now);
+        self.answer_confirmed();
         self.settle();
     }
 
@@ -276,7 +282,7 @@ impl Node {
     pub fn load(&self) -> Load {
         let orphans = self.entries.paths().filter_map(|path| self.entries.get(path)).map(Entry::orphans).sum();
         Load {
-            clients: self.clients.len(),
+            clients: self.clients.len() + self.confirmations.len(),
             pending: self.pending.len(),
             waiting: self.pending.waiting_most(),
             outgoing: self.children.values().map(Child::transfers).max().unwrap_or_default(),
@@ -321,14 +327,14 @@ impl Node {
         self.stats.requests += 1;
         if want.contains(Want::UNAUDITED) {
             self.begin_unaudited(None);
-            return self.reply(client, Reply::Done);
+            return self.confirm(Asker::Client(client));
         }
         if self.scope.start(path.as_bytes()).is_none() {
             return self.reply(client, Reply::Fallback);
         }
         if want.contains(Want::PASSTHROUGH) {
             self.request_passthrough(&path, want);
-            return self.reply(client, Reply::Done);
+            return self.confirm(Asker::Client(client));
         }
         if self.clients.len() >= self.config.limits.clients_waiting_max {
             return self.reply(client, Reply::Fallback);
@@ -344,6 +350,7 @@ impl Node {
     }
 
     fn client_gone(&mut self, client: ClientId) {
+        self.confirmations.forget_client(client);
         if let Some(gone) = self.clients.remove(&client)
             && let Some(request) = gone.waits_for.and_then(|key| self.pending.get_mut(&key))
         {

@@ -156,6 +156,8 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(path, details, is_last)| Message::Details { path, details: details.into(), is_last }),
         1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Passthrough { path, tree }),
         1 => Just(Message::Unaudited),
+        1 => (0..4u32).prop_map(|number| Message::Confirm { number }),
+        1 => (0..4u32).prop_map(|number| Message::Confirmed { number }),
         1 => (path(), attr()).prop_map(|(path, attr)| Message::Compare { path, attr }),
         1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
@@ -206,6 +208,7 @@ fn input() -> impl Strategy<Value = Input> {
         }),
         2 => (path(), 0..4u32).prop_map(|(path, block)| Input::RequestBlock { client: ClientId(0), path, block }),
         1 => (path(), block()).prop_map(|(path, block)| Input::Used { path, block }),
+        1 => (0..4u32).prop_map(|number| Input::Settled { number }),
         1 => (path(), details()).prop_map(|(path, details)| Input::DetailsRead { path, details }),
         1 => (path(), block()).prop_map(|(path, block)| Input::StoreFailed { path, block }),
         1 => path().prop_map(|path| Input::EvictRefused { path }),
@@ -466,13 +469,12 @@ impl Watch {
             Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
             Output::Changed { path } | Output::TimeRead { path, .. } => assert!(path.as_bytes().starts_with(b"/sw")),
             Output::Publish(Publication::Passthrough { path, .. }) => drop(self.passthrough.replace(path)),
-            Output::Disconnect { peer, .. } => {
-                self.up.remove(&peer);
-            }
+            Output::Disconnect { peer, .. } => drop(self.up.remove(&peer)),
             Output::Receive { head, .. } => assert!(head.is_valid()),
             Output::Generation { generation, changes, passthrough: all } => self.generation(generation, changes, all),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
+            | Output::Settle { .. }
             | Output::Publish(Publication::Unaudited | Publication::Direct { .. } | Publication::InMount { .. })
             | Output::DropLookupCache
             | Output::Digest { .. }

@@ -13,6 +13,9 @@ use crate::tree::{Item, Outcome, PathState, Tree, resolve};
 use crate::violation::{Check, ensure};
 use crate::world::{MOUNTED_FILE_BYTES_MIN, World};
 
+/// When all links are up if nothing fails, in milliseconds.
+const LINKED_MS: u64 = 1000;
+
 impl World {
     /// Checks that what becomes visible is true, the same on all nodes, and never changes.
     pub(crate) fn check_publication(&mut self, rank: Rank, publication: &Publication) -> Check {
@@ -114,6 +117,17 @@ impl World {
         }
     }
 
+    /// Checks that all nodes know of a change whose process goes on, as long as nothing has failed.
+    fn check_announced(&self, path: &Path) -> Check {
+        let is_undisturbed = self.is_undisturbed && self.now >= LINKED_MS;
+        let is_canonical = self.truth(path, Want::ATTR | Want::NO_FOLLOW) == Outcome::Found(path.clone());
+        if !is_undisturbed || !is_canonical || !self.in_scope(path) {
+            return Ok(());
+        }
+        let unaware = self.sites.iter().position(|site| !site.is_passthrough(path));
+        ensure(unaware.is_none(), || format!("rank {unaware:?} does not know that {path} changes"))
+    }
+
     /// Checks that an answer is the only one, and that it is true.
     pub(crate) fn check_reply(&mut self, rank: Rank, waiting: &Waiting, reply: Reply) -> Check {
         let Waiting { path, want, must_succeed, block, .. } = waiting;
@@ -132,7 +146,7 @@ impl World {
             return ensure(excuse, || format!("the source file is to be used for {path} ({want:?})"));
         }
         if want.contains(Want::PASSTHROUGH) {
-            return Ok(());
+            return self.check_announced(path);
         }
         if published == Outcome::Passthrough {
             return Ok(());

@@ -73,6 +73,9 @@ impl Options {
         if random.chance(150) {
             return Options::calm();
         }
+        if random.chance(50) {
+            return Options { passthrough: 20, ..Options::calm() };
+        }
         let mut chance = |rate: u64| if random.chance(400) { 1 + random.below(rate) } else { 0 };
         let drawn = Options {
             link_loss: chance(20),

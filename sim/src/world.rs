@@ -77,6 +77,8 @@ pub(crate) struct World {
     pub(crate) options: Options,
     /// Whether there are no faults from the beginning.
     pub(crate) is_calm: bool,
+    /// The same, but for changes that the program makes.
+    pub(crate) is_undisturbed: bool,
     pub(crate) random: Random,
     pub(crate) tree: Tree,
     /// The tree as it was before each change.
@@ -128,6 +130,7 @@ impl World {
         World {
             seed,
             is_calm: options.is_calm(),
+            is_undisturbed: Options { passthrough: 0, ..options.clone() }.is_calm(),
             options,
             random,
             tree,

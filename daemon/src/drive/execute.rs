@@ -212,6 +212,7 @@ impl Daemon {
             Output::Forget { path } => self.forget(path),
             Output::Changed { path } => self.changed(path),
             Output::Publish(publication) => self.publish(publication),
+            Output::Settle { number } => self.settle_kernel(number),
             Output::Evict { path } => self.evict(path),
             Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
             Output::DropLookupCache => self.content.readers.revalidate(),

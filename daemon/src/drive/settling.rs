@@ -1,4 +1,4 @@
-//! Notifies the kernel of new names after a generation has begun.
+//! What the kernel has to be told: new names after a generation has begun, and whether it knows of changes.
 
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
@@ -7,6 +7,14 @@ use headwater_proto::Input;
 use super::Daemon;
 
 impl Daemon {
+    /// Has the node told when the kernel has forgotten what it has to. An audited process reads the table each time.
+    pub(crate) fn settle_kernel(&mut self, number: u32) {
+        match &mut self.frontends.mount {
+            Some(mount) => mount.settle(number),
+            None => self.driver.inbox.push_back(Input::Settled { number }),
+        }
+    }
+
     /// Requests the listings of these directories.
     pub(crate) fn relist(&mut self, directories: Vec<Path>) {
         for path in directories {

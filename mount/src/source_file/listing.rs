@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::target::Target;
 use crate::call::{Call, Flow, answered};
 use crate::caller::as_either;
+use crate::state::notices::Notice;
 
 /// Bytes of directory entries that one call reads.
 const READ_BYTES: usize = 32 << 10;
@@ -44,6 +45,11 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
         if !reply.name(ino, next, d_type_of(entry.file_type()), name.to_bytes(), None) {
             break;
         }
+    }
+    if reply.as_bytes().is_empty() {
+        // The kernel has all names now, and would show them again until the directory's time of change differs. Some
+        // file systems count that in seconds.
+        call.view.notices.send(Notice::ListingChanged(call.request.node));
     }
     Ok(answered(call.reply.data(reply.as_bytes())))
 }

@@ -20,6 +20,8 @@ pub(crate) enum Notice {
     ListingChanged(NodeId),
     /// Any name may lead to another object, or to one at all.
     NamesChanged,
+    /// No notification: the earlier ones have been sent, as the event loop wanted to know by this number.
+    Sent(u32),
     /// An unused node that need not be cached: its directory and name.
     Forget(NodeId, NodeId, Box<[u8]>),
 }
@@ -43,8 +45,8 @@ struct Queue {
     waiting: HashSet<Notice>,
     is_woken: bool,
     is_closed: bool,
-    /// A notification is being sent.
-    is_notifying: bool,
+    /// The notification that is being sent.
+    sending: Option<Notice>,
 }
 
 /// The thread's next step.
@@ -103,7 +105,30 @@ impl Notices {
     /// Returns true if all notifications have been sent.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
-        queue.order.is_empty() && queue.later.is_empty() && !queue.is_notifying
+        queue.order.is_empty() && queue.later.is_empty() && queue.sending.is_none()
+    }
+
+    /// Queues [`Notice::Sent`] behind the notifications that wait. Returns false if none waits, delayed ones excepted.
+    pub(crate) fn mark(&self, number: u32) -> bool {
+        let is_waiting = {
+            let queue = self.queue();
+            !queue.order.is_empty() || queue.sending.is_some()
+        };
+        if is_waiting {
+            self.send(Notice::Sent(number));
+        }
+        is_waiting
+    }
+
+    /// Returns true if a notification that waits, or is being sent, is about one of these nodes or names in them.
+    pub(crate) fn concern(&self, nodes: &[NodeId]) -> bool {
+        let queue = self.queue();
+        queue.order.iter().chain(&queue.sending).any(|notice| match notice {
+            Notice::NodeChanged(node) | Notice::ListingChanged(node) => nodes.contains(node),
+            Notice::NameChanged(directory, _) => nodes.contains(directory),
+            Notice::Forget(node, directory, _) => nodes.contains(node) || nodes.contains(directory),
+            Notice::NamesChanged | Notice::Sent(_) => false,
+        })
     }
 
     /// Drops all notifications, refuses further ones and ends the thread.
@@ -120,7 +145,7 @@ impl Notices {
     /// Waits for the next step; at most until `due`, if it is set.
     pub(crate) fn next(&self, due: Option<Instant>) -> Next {
         let mut queue = self.queue();
-        queue.is_notifying = false;
+        queue.sending = None;
         loop {
             if queue.is_closed {
                 return Next::End;
@@ -136,7 +161,7 @@ impl Notices {
             }
             if let Some(notice) = queue.order.pop_front() {
                 queue.waiting.remove(&notice);
-                queue.is_notifying = true;
+                queue.sending = Some(notice.clone());
                 return Next::Notify(notice);
             }
             let later = queue.later.front().map(|(at, _)| *at);
@@ -180,7 +205,7 @@ mod tests {
         assert!(notices.cancel(NodeId(1)) && !notices.cancel(NodeId(1)));
         assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(2))));
         assert_eq!(notices.next(Some(Instant::now())), Next::CloseIdle);
-        notices.queue().is_notifying = false;
+        notices.queue().sending = None;
         assert!(notices.is_idle());
         notices.send(Notice::NodeChanged(NodeId(1)));
         assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(1))));

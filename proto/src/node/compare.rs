@@ -159,7 +159,7 @@ impl Node {
         }
         // The rank that announced them may be lost before it has reached all.
         for (path, tree) in unknown_there {
-            self.send(Peer::Child(from), Message::Passthrough { path, tree });
+            self.announce_to(Peer::Child(from), Message::Passthrough { path, tree });
         }
         Ok(())
     }

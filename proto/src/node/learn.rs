@@ -9,7 +9,8 @@ use super::Node;
 use crate::entry::{Learned, inode_of, is_sound};
 use crate::pending::{Key, Route};
 use crate::policy::Thing;
-use crate::{Output, Peer, Publication};
+use crate::state::confirm::{Asker, Place};
+use crate::{Output, Peer, Publication, Reply};
 
 /// Error numbers that are facts about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`, `ELOOP`.
 /// Others, such as `EIO`, may be temporary, and the process uses the source file.
@@ -161,12 +162,68 @@ impl Node {
     pub(super) fn spread(&mut self, message: &Message, from: Option<Peer>) {
         let parent = self.control_parent().map(Peer::Parent);
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
-        for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
-            self.outputs.push_back(Output::Send { to, message: message.clone() });
+        let neighbours = children.map(|(&rank, _)| Peer::Child(rank)).chain(parent);
+        for to in neighbours.filter(|&to| Some(to) != from).collect::<Vec<Peer>>() {
+            self.announce_to(to, message.clone());
+        }
+    }
+
+    /// Sends an announcement to a neighbour, which will have to confirm it.
+    pub(super) fn announce_to(&mut self, to: Peer, message: Message) {
+        self.confirmations.announced(Place::Peer(to));
+        self.send(to, message);
+    }
+
+    /// Answers `asker` once all places to which something has been announced have confirmed it.
+    pub(super) fn confirm(&mut self, asker: Asker) {
+        if let Asker::Client(client) = asker
+            && self.confirmations.len() >= self.config.limits.clients_waiting_max
+        {
+            return self.reply(client, Reply::Done);
+        }
+        for (place, number) in self.confirmations.ask(self.now, asker) {
+            self.ask_to_confirm(place, number);
+        }
+        self.answer_confirmed();
+    }
+
+    /// Handles a peer's question whether all that it has announced is known here and beyond.
+    pub(super) fn confirm_for_peer(&mut self, from: Peer, number: u32) -> Result<(), &'static str> {
+        if self.confirmations.is_asked_by(from) {
+            return Err("a second question before the answer");
+        }
+        self.confirm(Asker::Peer(from, number));
+        Ok(())
+    }
+
+    /// Handles a confirmation.
+    pub(super) fn confirmed(&mut self, place: Place, number: u32) -> Result<(), &'static str> {
+        if let Some(next) = self.confirmations.confirmed(self.now, place, number)? {
+            self.ask_to_confirm(place, next);
+        }
+        self.answer_confirmed();
+        Ok(())
+    }
+
+    fn ask_to_confirm(&mut self, place: Place, number: u32) {
+        match place {
+            Place::Kernel => self.outputs.push_back(Output::Settle { number }),
+            Place::Peer(peer) => self.send(peer, Message::Confirm { number }),
+        }
+    }
+
+    /// Answers those who wait for no confirmation any more.
+    pub(super) fn answer_confirmed(&mut self) {
+        for asker in self.confirmations.take_done() {
+            match asker {
+                Asker::Client(client) => self.reply(client, Reply::Done),
+                Asker::Peer(peer, number) => self.send(peer, Message::Confirmed { number }),
+            }
         }
     }
 
     pub(super) fn publish_passthrough(&mut self, path: &Path, tree: bool) {
+        self.confirmations.announced(Place::Kernel);
         self.publish(Publication::Passthrough { path: path.clone(), tree });
         self.forget_content(path);
     }

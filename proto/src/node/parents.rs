@@ -10,12 +10,14 @@ use super::Node;
 use super::requests::aspects_of;
 use crate::entry::{Arriving, Piece, Source};
 use crate::pending::{ChildWant, Key, Route, Waiter};
+use crate::state::confirm::Place;
 use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
     pub(super) fn parent_up(&mut self, rank: Rank) {
         self.orphan_all(rank);
+        self.forget_confirmations(Peer::Parent(rank));
         let joined = Joined::at_first(&self.config.forest, self.config.rank, rank);
         let is_control = joined.is_control;
         let is_back = self.parents.get(&rank).is_some_and(|parent| !matches!(parent.link, Link::Starting(_)));
@@ -44,6 +46,7 @@ impl Node {
 
     /// Handles the end of a parent's link.
     pub(super) fn parent_down(&mut self, rank: Rank) {
+        self.forget_confirmations(Peer::Parent(rank));
         self.unsettle(self.trees_reported_to(rank));
         let absence_ms = self.config.limits.parent_absence_ms_max;
         let Some(parent) = self.parents.get_mut(&rank) else { return };
@@ -114,7 +117,9 @@ impl Node {
 
     /// Returns whether this parent owes answers.
     fn owes(&self, rank: Rank, parent: &Parent) -> bool {
-        !parent.incoming.is_empty() || self.pending.owes_answer(rank)
+        !parent.incoming.is_empty()
+            || self.pending.owes_answer(rank)
+            || self.confirmations.is_owed_by(Place::Peer(Peer::Parent(rank)))
     }
 
     /// Probes silent parents, and gives up those that remain silent.

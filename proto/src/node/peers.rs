@@ -9,6 +9,7 @@ use super::Node;
 use super::content::{Offer, Refusal};
 use crate::entry::is_sound;
 use crate::pending::{ChildWant, Key, Route, Waiter};
+use crate::state::confirm::Place;
 use crate::state::parent::{Joined, Link};
 use crate::topology::TreeId;
 use crate::transfer::Child;
@@ -27,6 +28,12 @@ impl Node {
             Peer::Parent(rank) => self.parent_down(rank),
             Peer::Child(rank) => self.child_down(rank),
         }
+    }
+
+    /// What was announced on a link that is gone is not confirmed any more: once it is back, all is announced anew.
+    pub(super) fn forget_confirmations(&mut self, peer: Peer) {
+        self.confirmations.forget(Place::Peer(peer));
+        self.answer_confirmed();
     }
 
     fn child_up(&mut self, rank: Rank) {
@@ -60,14 +67,14 @@ impl Node {
     /// parent gets none that it has reported itself, since a later generation may serve those again.
     pub(super) fn send_passthrough_paths(&mut self, peer: Peer) {
         if self.is_unaudited {
-            self.send(peer, Message::Unaudited);
+            self.announce_to(peer, Message::Unaudited);
         }
         let passthrough: Vec<(Path, bool)> = match peer {
             Peer::Child(_) => self.passthrough.iter().map(|(path, tree)| (path.clone(), tree)).collect(),
             Peer::Parent(_) => self.passthrough.own().map(|(path, tree)| (path.clone(), tree)).collect(),
         };
         for (path, tree) in passthrough {
-            self.send(peer, Message::Passthrough { path, tree });
+            self.announce_to(peer, Message::Passthrough { path, tree });
         }
     }
 
@@ -78,6 +85,7 @@ impl Node {
     }
 
     fn child_down(&mut self, rank: Rank) {
+        self.forget_confirmations(Peer::Child(rank));
         if let Some(child) = self.children.remove(&rank) {
             self.pending.forget_child(rank);
             self.changes_found(rank, 0, None, true);
@@ -117,6 +125,8 @@ impl Node {
             (_, Message::Probe) => return self.send(from, Message::Alive),
             (_, Message::Passthrough { path, tree }) => return self.begin_passthrough(&path, tree, Some(from)),
             (_, Message::Unaudited) => return self.begin_unaudited(Some(from)),
+            (_, Message::Confirm { number }) => self.confirm_for_peer(from, number),
+            (_, Message::Confirmed { number }) => self.confirmed(Place::Peer(from), number),
             (_, Message::Compare { path, attr }) => return self.compare_with_others(path, attr, from),
             (Peer::Parent(rank), message) => self.message_from_parent(rank, message),
             (Peer::Child(rank), message) => self.message_from_child(rank, message),
@@ -297,6 +307,8 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Failed { .. }
         | Message::Newer { .. }
         | Message::Unaudited
+        | Message::Confirm { .. }
+        | Message::Confirmed { .. }
         | Message::Probe
         | Message::Alive => true,
     }

@@ -344,7 +344,7 @@ impl Node {
         let is_control = |rank: &&Rank| self.children.get(rank).is_some_and(|child| child.joined.is_control);
         for &rank in children.iter().filter(is_control).collect::<Vec<_>>() {
             for (path, tree) in own.iter().cloned() {
-                self.send_to_child(rank, Message::Passthrough { path, tree });
+                self.announce_to(Peer::Child(rank), Message::Passthrough { path, tree });
             }
         }
     }

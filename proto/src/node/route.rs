@@ -176,6 +176,7 @@ impl Node {
         let idle: Vec<Rank> = self.parents.iter().filter(|(r, p)| is_idle(r, p)).map(|(rank, _)| *rank).collect();
         for rank in idle {
             self.parents.remove(&rank);
+            self.forget_confirmations(Peer::Parent(rank));
             self.outputs.push_back(Output::HangUp { rank });
         }
         self.has_unwanted = self.parents.values().any(|parent| !parent.is_wanted);

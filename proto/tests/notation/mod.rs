@@ -178,6 +178,8 @@ fn message(w: &mut Words<'_>) -> Message {
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },
         "unavailable" => Message::Unavailable { path: path_in(w), aspect: aspect(w) },
         "unaudited" => Message::Unaudited,
+        "confirm" => Message::Confirm { number: number(w) as u32 },
+        "confirmed" => Message::Confirmed { number: number(w) as u32 },
         "compare" => {
             let (path, ino, size) = (path_in(w), number(w), number(w));
             Message::Compare { path, attr: attr(mode::FILE, ino, size, 1) }
@@ -443,6 +445,8 @@ fn show_message(message: &Message) -> String {
         Message::Failed { transfer, errno } => format!("failed {} {errno}", transfer.0),
         Message::Unavailable { path, aspect } => format!("unavailable {path} {}", show_aspect(*aspect)),
         Message::Unaudited => "unaudited".into(),
+        Message::Confirm { number } => format!("confirm {number}"),
+        Message::Confirmed { number } => format!("confirmed {number}"),
         Message::Compare { path, attr } => format!("compare {path} {} {}", attr.ino, attr.size),
         Message::Passthrough { path, tree } => format!("passthrough {path}{}", if *tree { " tree" } else { "" }),
         other => refresh::show_message(other).unwrap_or_else(|| format!("{other:?}")),

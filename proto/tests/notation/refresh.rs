@@ -29,6 +29,7 @@ pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
             let changes = (changes != ["all"]).then(|| changes.into_iter().map(change).collect());
             Input::GenerationFailed { changes }
         }
+        "settled" => Input::Settled { number: number(w) as u32 },
         "generation-gone" => Input::GenerationGone { generation: number(w) },
         _ => return None,
     })
@@ -89,6 +90,7 @@ pub fn show(output: &Output) -> Option<String> {
             format!("cleared {path}{tree}{next} in-transit {in_transit}")
         }
         Output::DropLookupCache => "drop-lookup-cache".into(),
+        Output::Settle { number } => format!("settle {number}"),
         Output::Generation { generation, changes, passthrough } => {
             let passthrough: Vec<String> = passthrough.iter().map(show_passthrough).collect();
             let passthrough =

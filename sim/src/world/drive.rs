@@ -73,10 +73,8 @@ impl World {
             }
             Output::Publish(publication) => self.publish(rank, publication),
             Output::Evict { path } => self.evict(rank, &path),
-            Output::DropLookupCache => {
-                self.site_mut(rank).looks_anew = true;
-                Ok(())
-            }
+            Output::Settle { number } => self.settle(rank, number),
+            Output::DropLookupCache => self.drop_lookup_cache(rank),
             Output::Generation { generation, changes, passthrough } => {
                 self.generation(rank, generation, changes, passthrough)
             }
@@ -89,6 +87,16 @@ impl World {
             Output::TimeRead { path, .. } => self.time_read(rank, path),
             Output::Disconnect { peer, reason } => Err(format!("{peer:?} is blamed: {reason}")),
         }
+    }
+
+    fn settle(&mut self, rank: Rank, number: u32) -> Check {
+        self.schedule_local(0, rank, Input::Settled { number });
+        Ok(())
+    }
+
+    fn drop_lookup_cache(&mut self, rank: Rank) -> Check {
+        self.site_mut(rank).looks_anew = true;
+        Ok(())
     }
 
     fn time_read(&mut self, rank: Rank, path: Path) -> Check {

@@ -6,6 +6,7 @@
 //! `HEADWATER_TEST_PROGRAMS=N` runs so many, from one that was not tried before.
 
 mod plan;
+mod races;
 mod run;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -19,6 +20,8 @@ use self::run::Ground;
 const FIXED: u64 = 20;
 const SHRINK_TIME_MAX: Duration = Duration::from_secs(60);
 const OPERATIONS: usize = 150;
+/// How many races of several nodes there are in a session.
+const RACES: usize = 300;
 
 /// Plans of bugs that have been fixed.
 const KNOWN: [&str; 14] = [
@@ -97,6 +100,28 @@ fn drawn_by_audit() {
 #[test]
 fn drawn_by_namespace() {
     generated(Mechanism::Namespace);
+}
+
+/// Races of several nodes: with a block that is always the same, or those of other seeds.
+fn raced(via: Mechanism) {
+    if let Err(reason) = via.check() {
+        return skipped(reason);
+    }
+    let (seed, sessions) = (number("HEADWATER_TEST_SEED"), number("HEADWATER_TEST_PROGRAMS"));
+    let first = seed.unwrap_or_else(|| if sessions.is_some() { new_seed() } else { 0 });
+    for seed in first..first + sessions.unwrap_or(1) {
+        [1, 3].iter().for_each(|&writers| races::race(via, seed, RACES, writers));
+    }
+}
+
+#[test]
+fn raced_by_audit() {
+    raced(Mechanism::Audit);
+}
+
+#[test]
+fn raced_by_namespace() {
+    raced(Mechanism::Namespace);
 }
 
 #[test]

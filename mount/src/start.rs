@@ -10,6 +10,7 @@ use mio::Waker;
 
 use crate::config::Start;
 use crate::dispatcher::Mount;
+use crate::source_file::kept::KeptPages;
 use crate::source_file::served::ServedNodes;
 use crate::view::View;
 
@@ -26,6 +27,7 @@ impl Start<'_> {
         let mut view = View::new(self, table.reader()).map_err(io::Error::other)?;
         if !recover {
             view.source_files.served = ServedNodes::of_new_connection();
+            view.source_files.kept = KeptPages::of_new_connection();
             // The journal of another connection, if there is one.
             let _ = std::fs::remove_file(&moves);
         }

@@ -74,23 +74,47 @@ static void look(FILE *to, const char *path)
 	fputs("; ", to);
 }
 
-static int put(const char *path, int flags, const char *times)
+/* Ten bytes that show the number. */
+static int put(int fd, const char *number)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | flags, 0644);
+	char text[16];
+	snprintf(text, sizeof text, "%09lu\n", strtoul(number, NULL, 10) % 1000000000);
+	return write(fd, text, 10) == 10 ? 0 : -1;
+}
+
+static int fill(const char *path, int flags, const char *number, const char *times)
+{
+	int result = 0, fd = open(path, O_WRONLY | O_CREAT | flags, 0644);
 	if (fd < 0)
 		return -1;
-	int result = 0;
 	for (int n = atoi(times); n > 0 && !result; n--)
-		result = write(fd, "0123456789", 10) == 10 ? 0 : -1;
+		result = put(fd, number);
+	return close(fd) ? -1 : result;
+}
+
+/* Other bytes, with the size and the time of modification of the ones before. */
+static int swap(const char *path, const char *number)
+{
+	struct stat st;
+	int fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return -1;
+	int result = fstat(fd, &st);
+	if (!result && st.st_size >= 10)
+		result = put(fd, number);
+	if (!result)
+		result = futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim});
 	return close(fd) ? -1 : result;
 }
 
 static int change(char **word)
 {
 	if (!strcmp(word[0], "write"))
-		return put(word[1], O_TRUNC, word[2]);
+		return fill(word[1], O_TRUNC, word[2], word[3]);
 	if (!strcmp(word[0], "append"))
-		return put(word[1], O_APPEND, word[2]);
+		return fill(word[1], O_APPEND, word[2], word[3]);
+	if (!strcmp(word[0], "swap"))
+		return swap(word[1], word[2]);
 	if (!strcmp(word[0], "truncate"))
 		return truncate(word[1], atol(word[2]));
 	if (!strcmp(word[0], "chmod"))

@@ -4,6 +4,7 @@
 mod files;
 pub(crate) mod identity;
 mod journal;
+pub(crate) mod kept;
 mod listing;
 pub(crate) mod node_files;
 pub(crate) mod served;
@@ -189,7 +190,13 @@ fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
         result => result?,
     };
     Ok(match entry(call, path, &target) {
-        Ok(entry) => call.answer_entry(&entry),
+        Ok(mut entry) => {
+            let is_outdated = |node| call.view.source_files.kept.are_outdated(node, &target.attr);
+            if target.attr.kind() == Kind::File && entry.node.is_some_and(is_outdated) {
+                kept::drop_pages(&mut entry);
+            }
+            call.answer_entry(&entry)
+        }
         Err(flow) => flow,
     })
 }
@@ -260,6 +267,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         }
         let buffer = &mut buffer[..bytes];
         let mut file = reader(call, path)?;
+        call.view.source_files.kept.supplied(call.request.node);
         let filled = match read_full(&file, buffer, offset) {
             Err(Errno::STALE) => {
                 // The server has dropped the descriptor's file handle; the name may still lead to the file.

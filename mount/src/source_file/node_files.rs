@@ -17,6 +17,7 @@ use headwater_fuse::NodeId;
 use super::files::Files;
 use super::identity::Identity;
 use super::journal::Journal;
+use super::kept::KeptPages;
 use super::served::ServedNodes;
 use crate::state::tables::TreeTables;
 
@@ -39,6 +40,8 @@ pub(crate) struct SourceFiles {
     pub(crate) files: Files,
     /// Nodes of which the kernel may have content.
     pub(crate) served: ServedNodes,
+    /// Files of which the kernel has pages.
+    pub(crate) kept: KeptPages,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +74,7 @@ impl SourceFiles {
             lacks_records: AtomicBool::new(false),
             files: Files::new(open_max),
             served: ServedNodes::default(),
+            kept: KeptPages::default(),
         }
     }
 
@@ -304,6 +308,7 @@ impl SourceFiles {
         drop(node_files);
         drop(file);
         self.served.forget(node);
+        self.kept.forget(node);
         self.files.close(node);
     }
 

@@ -119,21 +119,23 @@ fn one(random: &mut Random, truth: &mut Worker, nodes: &mut [Worker], writers: u
 
 /// Draws an operation that is possible.
 fn operation(random: &mut Random, truth: &mut Worker, name: &str) -> String {
+    let number = random.below(1_000_000);
     let (moved, length) = (format!("{name}r"), random.pick(&[0, 1, 7, 500, 2000]));
     let has_moved = truth.ask(&format!("look {moved}")).contains(": 100");
     let is = truth.ask(&format!("look {name}"));
     let is = is.split(": ").nth(1).expect("an answer");
-    match (is.get(..2), random.below(8)) {
+    match (is.get(..2), random.below(9)) {
         (Some("40"), _) => format!("rmdir {name}"),
         (Some("10"), 0) => format!("unlink {name}"),
         (Some("10"), 1) => format!("rename {name} {moved}"),
         (Some("10"), 2) if !has_moved => format!("link {name} {moved}"),
-        (Some("10"), 3) => format!("append {name} {length}"),
+        (Some("10"), 3) => format!("append {name} {number} {length}"),
         (Some("10"), 4) => format!("truncate {name} {length}"),
         (Some("10"), 5) => format!("chmod {name} {}", random.pick(&["600", "644", "755"])),
-        (Some("10"), _) => format!("write {name} {length}"),
+        (Some("10"), 6) => format!("write {name} {number} {length}"),
+        (Some("10"), _) => format!("swap {name} {number}"),
         (_, 0..3) => format!("mkdir {name}"),
         (_, 3..5) if has_moved => format!("rename {moved} {name}"),
-        _ => format!("write {name} {length}"),
+        _ => format!("write {name} {number} {length}"),
     }
 }

@@ -145,6 +145,11 @@ impl Mount {
         }
     }
 
+    /// Ends the waiting of [`Mount::settle`].
+    pub fn settled(&mut self, number: u32) {
+        self.settling.take_if(|waiting| *waiting == number);
+    }
+
     /// Sends [`WorkerEvent::Settled`] once the kernel has got all notifications that wait now. It gets one only when a
     /// lock is free. A change that waits for other nodes has such locks, and these nodes may wait for this one: so
     /// the event doesn't wait for notifications about the nodes that changes have locked.

@@ -29,7 +29,10 @@ impl Daemon {
             // Only the event loop's own attempts need another thread, and `resume` handles those.
             WorkerEvent::Demand(Demand::BlockingThread, parked) => mount.resume(parked, false),
             WorkerEvent::Demand(Demand::Generation, parked) => mount.wait_for_generation(now, parked),
-            WorkerEvent::Settled(number) => self.feed(Input::Settled { number }),
+            WorkerEvent::Settled(number) => {
+                mount.settled(number);
+                self.feed(Input::Settled { number });
+            }
             WorkerEvent::Used(path, block) => self.feed(Input::Used { path, block }),
             WorkerEvent::Demand(Demand::Record(path), parked) => {
                 let is_there = mount.number(&mut self.content.table, path);

@@ -99,6 +99,7 @@ macro_rules! at_original_paths {
                 a_log_is_followed,
                 what_is_made_in_a_new_directory_is_not_announced,
                 locks_that_other_nodes_do_not_see_are_a_warning,
+                lock_files_exclude_the_processes_of_other_nodes,
             ],
         }
     };

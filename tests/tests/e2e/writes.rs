@@ -208,3 +208,47 @@ pub fn locks_that_other_nodes_do_not_see_are_a_warning(via: Mechanism) {
         assert_eq!(std::fs::read_to_string(fixture.path("pkg").join(node)).expect("it was made"), "2", "{node}");
     }
 }
+
+/// Counts in files of all nodes, each of which a file, a directory or a link with a fixed name protects. The size of
+/// the files stays the same.
+const BY_LOCK_FILES: &str = r#"
+import os, sys, time
+place, node = sys.argv[1], os.environ["HEADWATER_NODE"]
+lock, own = os.path.join(place, "lock"), os.path.join(place, "own" + node)
+open(own, "w").close()
+kinds = {
+    "file": (lambda: os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)), os.unlink),
+    "directory": (lambda: os.mkdir(lock), os.rmdir),
+    "link": (lambda: os.link(own, lock), os.unlink),
+}
+for kind, (take, give) in kinds.items():
+    for _ in range(25):
+        while True:
+            try:
+                take()
+                break
+            except FileExistsError:
+                time.sleep(0.001)
+        count = os.path.join(place, kind)
+        value = int(open(count).read())
+        with open(count, "r+") as file:
+            file.write("%08d" % (value + 1))
+        give(lock)
+    # The next kind's lock has the same name.
+    open(os.path.join(place, kind + " done by " + node), "w").close()
+    while not all(os.path.exists(os.path.join(place, f"{kind} done by {n}")) for n in range(3)):
+        time.sleep(0.001)
+"#;
+
+pub fn lock_files_exclude_the_processes_of_other_nodes(via: Mechanism) {
+    let fixture = Fixture::new("lockfiles");
+    let kinds = ["file", "directory", "link"];
+    kinds.iter().for_each(|kind| drop(fixture.file(&format!("pkg/{kind}"), "00000000", 0o644)));
+    let program = Program::new("python3").args(["-c", BY_LOCK_FILES]).arg(fixture.path("pkg"));
+    let session = fixture.headwater().via(via).on(3, 1).run(&program);
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+    for kind in kinds {
+        let count = std::fs::read_to_string(fixture.path("pkg").join(kind)).expect("an own file");
+        assert_eq!(count, "00000075", "{kind}");
+    }
+}

@@ -42,6 +42,7 @@ pub fn serve_mount(
         mount,
         descriptors_max: descriptors_max(),
         recover: config.recover,
+        has_other_nodes: config.forest().ranks() > 1,
         store: config.dir().root(),
         moves: config.dir().moves(),
         scope: scope.to_vec(),

@@ -49,6 +49,8 @@ pub struct Start<'a> {
     pub descriptors_max: usize,
     /// Continue from a predecessor.
     pub recover: bool,
+    /// The session has other nodes, whose processes change files too.
+    pub has_other_nodes: bool,
     /// The mirror's prefix.
     pub store: PathBuf,
     /// The journal of renamed and removed files that are in use.

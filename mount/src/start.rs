@@ -20,17 +20,17 @@ impl Start<'_> {
     /// # Errors
     /// A directory of the mount is no absolute path, or a thread can't be started.
     pub fn serve(self, devices: Vec<Device>, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
-        let (recover, moves) = (self.recover, self.moves.clone());
+        let (recover, moves, has_other_nodes) = (self.recover, self.moves.clone(), self.has_other_nodes);
         if recover && let Err(error) = devices[0].resend() {
             tracing::warn!(%error, "the kernel can't resend the requests that the previous daemon left unanswered");
         }
         let mut view = View::new(self, table.reader()).map_err(io::Error::other)?;
         if !recover {
             view.source_files.served = ServedNodes::of_new_connection();
-            view.source_files.kept = KeptPages::of_new_connection();
             // The journal of another connection, if there is one.
             let _ = std::fs::remove_file(&moves);
         }
+        view.source_files.kept = KeptPages::new(has_other_nodes, recover);
         view.has_passthrough_trees.store(recover, Ordering::Relaxed);
         if let Err(error) = view.source_files.note_in(&view.tables, &moves) {
             tracing::warn!(%error, "the journal can't be opened: files that are renamed or removed while in use will be lost if the daemon is killed");

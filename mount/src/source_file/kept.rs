@@ -19,8 +19,10 @@ const TICK_MAX: Duration = Duration::from_secs(2);
 /// The files of which the kernel has pages.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPages {
-    /// No predecessor has supplied any pages.
-    is_complete: bool,
+    /// Only this node's processes change files, and its kernel knows what they do.
+    is_alone: bool,
+    /// A predecessor may have supplied pages.
+    has_predecessor: bool,
     files: Mutex<HashMap<NodeId, Kept>>,
 }
 
@@ -44,13 +46,15 @@ enum Pages {
 }
 
 impl KeptPages {
-    /// Returns the state of a connection without any READ so far.
-    pub(crate) fn of_new_connection() -> KeptPages {
-        KeptPages { is_complete: true, ..KeptPages::default() }
+    pub(crate) fn new(has_other_nodes: bool, has_predecessor: bool) -> KeptPages {
+        KeptPages { is_alone: !has_other_nodes, has_predecessor, files: Mutex::default() }
     }
 
     /// Notes that the kernel gets pages of this node from a READ or keeps those of a WRITE.
     pub(crate) fn supplied(&self, node: NodeId) {
+        if self.is_alone {
+            return;
+        }
         let now = Instant::now();
         let mut files = self.lock();
         let kept = files.entry(node).or_insert(Kept { version: None, pages: Pages::None });
@@ -62,11 +66,10 @@ impl KeptPages {
     pub(crate) fn are_outdated(&self, node: NodeId, attr: &Attr) -> bool {
         let version = (attr.size, attr.mtime, attr.ctime);
         let mut files = self.lock();
-        let unknown = if self.is_complete { Pages::None } else { Pages::Doubtful };
-        if unknown == Pages::None && !files.contains_key(&node) {
+        if self.is_alone || (!self.has_predecessor && !files.contains_key(&node)) {
             return false;
         }
-        let kept = files.entry(node).or_insert(Kept { version: None, pages: unknown });
+        let kept = files.entry(node).or_insert(Kept { version: None, pages: Pages::Doubtful });
         let is_another = kept.version.is_none_or(|(known, _)| known != version);
         if is_another {
             kept.version = Some((version, Instant::now()));
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn pages_are_outdated_with_another_version() {
-        let kept = KeptPages::of_new_connection();
+        let kept = KeptPages::new(true, false);
         assert!(!kept.are_outdated(NODE, &attr(1, 1)), "there are none");
         kept.supplied(NODE);
         assert!(kept.are_outdated(NODE, &attr(1, 1)) && !kept.are_outdated(NODE, &attr(1, 1)));
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn pages_of_a_version_that_may_still_change_are_doubtful() {
-        let kept = KeptPages::of_new_connection();
+        let kept = KeptPages::new(true, false);
         kept.supplied(NODE);
         kept.are_outdated(NODE, &attr(1, 1));
         for _ in 0..3 {
@@ -144,7 +147,14 @@ mod tests {
 
     #[test]
     fn a_predecessor_may_have_supplied_pages() {
-        let kept = KeptPages::default();
+        let kept = KeptPages::new(true, true);
         assert!(kept.are_outdated(NODE, &attr(1, 1)) && !kept.are_outdated(NODE, &attr(1, 1)));
+    }
+
+    #[test]
+    fn a_node_that_is_alone_knows_its_own_changes() {
+        let kept = KeptPages::new(false, true);
+        kept.supplied(NODE);
+        assert!(!kept.are_outdated(NODE, &attr(1, 1)));
     }
 }

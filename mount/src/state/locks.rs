@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// Descriptors of a process that are examined, the lowest ones.
+const DESCRIPTORS_MAX: usize = 256;
 /// Locked files that are remembered.
 const PATHS_MAX: usize = 16;
 /// The least time between two readings.
@@ -61,7 +63,7 @@ fn processor_time() -> Duration {
 /// `flock 9` does in a shell, is its descriptor's, which it shares.
 fn locked(process: u32) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/fdinfo")) else { return Vec::new() };
-    let held = entries.flatten().filter_map(|entry| {
+    let held = entries.flatten().take(DESCRIPTORS_MAX).filter_map(|entry| {
         let info = fs::read_to_string(entry.path()).ok()?;
         let locks: Vec<String> = info.lines().filter_map(lock).map(str::to_owned).collect();
         (!locks.is_empty()).then(|| (entry.file_name(), locks))

@@ -122,6 +122,9 @@ impl Notices {
 
     /// Returns true if a notification that waits, or is being sent, is about one of these nodes or names in them.
     pub(crate) fn concern(&self, nodes: &[NodeId]) -> bool {
+        if nodes.is_empty() {
+            return false;
+        }
         let queue = self.queue();
         queue.order.iter().chain(&queue.sending).any(|notice| match notice {
             Notice::NodeChanged(node) | Notice::ListingChanged(node) => nodes.contains(node),

@@ -5,6 +5,7 @@
 //! that: its offsets are marked, unlike these.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 
 use headwater_abi::{Kind, Path};
 use headwater_fuse::Directory;
@@ -17,6 +18,8 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::as_either;
 use crate::state::notices::Notice;
 
+/// Threads that drop names at once: half of those that serve a mount.
+const DROPPING_MAX: usize = 2;
 /// Bytes of directory entries that one call reads.
 const READ_BYTES: usize = 32 << 10;
 
@@ -47,9 +50,22 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
         }
     }
     if reply.as_bytes().is_empty() {
-        // The kernel has all names now, and would show them again until the directory's time of change differs. Some
-        // file systems count that in seconds.
-        call.view.notices.send(Notice::ListingChanged(call.request.node));
+        drop_names(call);
     }
     Ok(answered(call.reply.data(reply.as_bytes())))
+}
+
+/// Makes the kernel drop the names that it has got so far, before the end of the listing makes them complete. It would
+/// show them again until the directory's time of modification differs, and some file systems count that in seconds.
+///
+/// The kernel waits for a process that copies names out of such a page. Should that process in turn wait for a page of
+/// the mount, another thread serves it.
+fn drop_names(call: &Call<'_>) {
+    let (node, dropping) = (call.request.node, &call.view.source_files.dropping);
+    if dropping.fetch_add(1, Ordering::Relaxed) < DROPPING_MAX {
+        let _ = call.reply.device.invalidate_node(node, 0, 0);
+    } else {
+        call.view.notices.send(Notice::ListingChanged(node));
+    }
+    dropping.fetch_sub(1, Ordering::Relaxed);
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_abi::{Attr, Path};
@@ -42,6 +42,8 @@ pub(crate) struct SourceFiles {
     pub(crate) served: ServedNodes,
     /// Files of which the kernel has pages.
     pub(crate) kept: KeptPages,
+    /// Threads that drop a directory's names.
+    pub(super) dropping: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +77,7 @@ impl SourceFiles {
             files: Files::new(open_max),
             served: ServedNodes::default(),
             kept: KeptPages::default(),
+            dropping: AtomicUsize::new(0),
         }
     }
 

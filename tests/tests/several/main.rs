@@ -21,7 +21,7 @@ const FIXED: u64 = 20;
 const SHRINK_TIME_MAX: Duration = Duration::from_secs(60);
 const OPERATIONS: usize = 150;
 /// How many races of several nodes there are in a session.
-const RACES: usize = 300;
+const RACES: usize = 150;
 
 /// Plans of bugs that have been fixed.
 const KNOWN: [&str; 14] = [

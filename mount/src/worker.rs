@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::call::{Attempt, Call, Demand};
 use crate::caller::is_dying;
+use crate::change::locked_by;
 use crate::serve::serve;
 use crate::state::counters::Tally;
 use crate::view::View;
@@ -243,15 +244,9 @@ impl Parked {
         Request::decode(&self.bytes).is_ok_and(|request| is_dying(request.pid))
     }
 
-    /// Returns the nodes that the kernel has locked while a change waits: the changed one, or its directories.
+    /// Returns the nodes that the kernel has locked while this request waits.
     pub(crate) fn locks(&self) -> Vec<NodeId> {
-        let Ok(request) = Request::decode(&self.bytes) else { return Vec::new() };
-        match request.operation {
-            Operation::Rename { to, .. } => vec![request.node, to],
-            Operation::Link { existing, .. } => vec![request.node, existing],
-            _ if is_quick(&request.operation) => Vec::new(),
-            _ => vec![request.node],
-        }
+        Request::decode(&self.bytes).map_or_else(|_| Vec::new(), |request| locked_by(&request))
     }
 
     /// Returns the node that a READ reads from.

@@ -9,7 +9,7 @@ mod content;
 mod names;
 mod passthrough;
 
-use headwater_fuse::Operation;
+use headwater_fuse::{NodeId, Operation, Request};
 
 use self::passthrough::Stop;
 use crate::call::{Call, Demand, Flow};
@@ -44,5 +44,26 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
     match result {
         Ok(flow) | Err(Stop::Flow(flow)) => flow,
         Err(Stop::Fail(errno)) => call.fail(errno),
+    }
+}
+
+/// Returns the nodes that the kernel has locked while a change waits: what changes, or the directories of its names.
+pub(crate) fn locked_by(request: &Request<'_>) -> Vec<NodeId> {
+    match request.operation {
+        Operation::Rename { to, .. } => vec![request.node, to],
+        Operation::Link { existing, .. } => vec![request.node, existing],
+        Operation::Create { .. }
+        | Operation::Mknod { .. }
+        | Operation::Mkdir { .. }
+        | Operation::Symlink { .. }
+        | Operation::Unlink { .. }
+        | Operation::Rmdir { .. }
+        | Operation::Setattr(_)
+        | Operation::Setxattr { .. }
+        | Operation::Removexattr { .. }
+        | Operation::Open { .. }
+        | Operation::Write { .. }
+        | Operation::Fallocate { .. } => vec![request.node],
+        _ => Vec::new(),
     }
 }

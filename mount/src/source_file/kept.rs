@@ -46,8 +46,15 @@ enum Pages {
 }
 
 impl KeptPages {
+    /// Makes the state of a mount. With `has_other_nodes`, these change files too; with `has_predecessor`, another
+    /// daemon may have supplied pages.
     pub(crate) fn new(has_other_nodes: bool, has_predecessor: bool) -> KeptPages {
         KeptPages { is_alone: !has_other_nodes, has_predecessor, files: Mutex::default() }
+    }
+
+    /// Returns true if no other node changes what the kernel keeps.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// Notes that the kernel gets pages of this node from a READ or keeps those of a WRITE.

@@ -49,7 +49,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
             break;
         }
     }
-    if reply.as_bytes().is_empty() {
+    if reply.as_bytes().is_empty() && !call.view.source_files.kept.is_alone() {
         drop_names(call);
     }
     Ok(answered(call.reply.data(reply.as_bytes())))

@@ -215,6 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_follows_what_waits() {
+        let notices = Notices::default();
+        assert!(!notices.mark(1), "nothing waits");
+        let (directory, name) = (NodeId(1), Notice::NameChanged(NodeId(1), b"name".as_slice().into()));
+        notices.send(name.clone());
+        assert!(notices.concern(&[NodeId(2), directory]) && !notices.concern(&[NodeId(2)]) && !notices.concern(&[]));
+        assert!(notices.mark(2));
+        assert_eq!(notices.next(None), Next::Notify(name));
+        assert!(notices.concern(&[directory]), "it is being sent");
+        assert_eq!(notices.next(None), Next::Notify(Notice::Sent(2)));
+        assert!(!notices.concern(&[directory]));
+    }
+
+    #[test]
     fn a_due_check_precedes_notifications() {
         let notices = Notices::default();
         notices.send(Notice::NamesChanged);

@@ -13,8 +13,9 @@ const NODES: usize = 4;
 const NAMES: usize = 12;
 /// What a process may take to answer, in a test that hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// How long a kernel shows a directory that another node has removed.
-const REMOVED: Duration = Duration::from_millis(20);
+/// A kernel shows a directory that another node has removed for two of its ticks, of which there are 100 in a second at
+/// least.
+const REMOVED: Duration = Duration::from_millis(40);
 
 /// A process that carries out operations.
 struct Worker(BufReader<TcpStream>);

@@ -18,8 +18,9 @@
 #define DATA_BYTES 20000
 #define RANKS 4
 #define COMM 5
-/* A message that never ends is cut here. */
+/* MPI fails once it has delivered so many messages, or so many bytes: their sizes are the input's. */
 #define RECEIVED_MAX 64
+#define RECEIVED_BYTES_MAX (16UL << 20)
 
 enum what { HINT, OFFER, VERDICT, PART, WHATS };
 
@@ -30,6 +31,7 @@ static struct hwio_comm known = {.is_usable = true, .rank = 0, .size = RANKS};
 static int world_ranks[RANKS] = {0, 1, 2, 3};
 static double now;
 static int received_count;
+static size_t received_bytes;
 static volatile unsigned int sink;
 /* The message that arrives next, and whether its parts are those of a scatter. */
 static const char *arriving;
@@ -75,10 +77,13 @@ static int receive(void *buffer, int count, MPI_Datatype type, int peer, int tag
 	(void)type;
 	(void)status;
 	EXPECT(count >= 0 && peer >= 0 && peer < RANKS && comm == hwio_control);
+	received_bytes += (size_t)count;
+	if (++received_count > RECEIVED_MAX || received_bytes > RECEIVED_BYTES_MAX)
+		return MPI_ERR_OTHER;
 	memset(buffer, 0, (size_t)count);
 	if ((size_t)count == sizeof(struct hwio_reply) && tag >= HWIO_TAG_REPLY)
 		((struct hwio_reply *)buffer)->kind = (int32_t)reply_kind;
-	return ++received_count > RECEIVED_MAX ? MPI_ERR_OTHER : MPI_SUCCESS;
+	return MPI_SUCCESS;
 }
 
 static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
@@ -433,6 +438,7 @@ int fuzz_mpiio_message(const unsigned char *data, size_t length)
 	arriving = own;
 	arriving_bytes = bytes;
 	received_count = 0;
+	received_bytes = 0;
 	bool has = take_message(what, bytes, room, reply_kind & 1);
 	arriving_bytes = 0;
 	free(own);

@@ -117,7 +117,7 @@ static inline bool hwio_is_envelope(const void *message, size_t bytes)
 /* Returns true if a hint is valid; otherwise the receiver requests the data. */
 static inline bool hwio_hint_is_sound(const struct hwio_hint *hint)
 {
-	return hwio_path_is_sound(hint->path, hint->path_bytes) &&
+	return hint->envelope.bytes >= HWIO_HINTED_BYTES_MIN && hwio_path_is_sound(hint->path, hint->path_bytes) &&
 		hwio_runs_are_sound(&hint->runs, hint->envelope.bytes);
 }
 

@@ -91,12 +91,13 @@ fn fuzz(shell: &Shell, directory: &Path, target: &str, seconds: u64) -> Result<F
     Ok(Fuzzed { failure, output: finished.output })
 }
 
-/// libFuzzer writes the offending input to a file and names it.
+/// libFuzzer writes the offending input to a file and names it. A short one it prints, too, which outlives the machine.
 fn failure(shell: &Shell, target: &str, program: &Path, output: &str) -> String {
-    let input = output.lines().find_map(|line| line.split("Test unit written to ").nth(1));
+    let behind = |label| output.lines().find_map(|line| line.split(label).nth(1));
     let mut repeat = shell.command(program);
-    repeat.args(input);
-    format!("fuzz {target}; repeat: {}", display(&repeat, &shell.root))
+    repeat.args(behind("Test unit written to "));
+    let input = behind("Base64: ").map(|input| format!("; input in base64: {input}"));
+    format!("fuzz {target}; repeat: {}{}", display(&repeat, &shell.root), input.unwrap_or_default())
 }
 
 fn final_stat(output: &str, name: &str) -> Option<u64> {
@@ -125,6 +126,9 @@ mod tests {
     fn a_crash_is_repeated_with_its_input() {
         let shell = Shell { root: "/r".into(), ..Shell::new(false) };
         let output = "x\nartifact_prefix='/r/f/'; Test unit written to /r/f/crash-1\n";
-        assert_eq!(failure(&shell, "wire", Path::new("/r/wire"), output), "fuzz wire; repeat: wire /r/f/crash-1");
+        let named = "fuzz wire; repeat: wire /r/f/crash-1";
+        assert_eq!(failure(&shell, "wire", Path::new("/r/wire"), output), named);
+        let printed = failure(&shell, "wire", Path::new("/r/wire"), &format!("{output}Base64: AQM=\n"));
+        assert_eq!(printed, format!("{named}; input in base64: AQM="));
     }
 }

@@ -15,9 +15,6 @@ pub fn report(options: &RunOptions, program: &OsStr, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
     } else {
-        if let Some(why) = summary.locks_apart() {
-            log(format_args!("warning: {why}"));
-        }
         if let Some((why, nodes)) = &summary.tcp_instead {
             log(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
         }

@@ -1,6 +1,5 @@
 //! The summary of a session, for people and for programs.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -120,8 +119,6 @@ pub struct Summary {
     pub clients: Clients,
     /// FUSE requests to the mounts.
     pub mount: Mount,
-    /// Some files that processes of several nodes have locked, without seeing each other's locks.
-    pub locked_on_several: Vec<String>,
     /// What the nodes' caches had.
     pub cached: Cached,
     /// Files that are too large to be stored, on the node that knows most of them.
@@ -192,7 +189,6 @@ impl Summary {
 
     /// Adds the daemons' reports; `None` for a lost daemon.
     pub fn add(&mut self, reports: &[Option<Report>], start: Start) {
-        let mut locked: BTreeMap<&str, u32> = BTreeMap::new();
         for report in reports {
             let Some(report) = report else {
                 self.daemons_lost += 1;
@@ -218,7 +214,6 @@ impl Summary {
             self.clients.requests += report.clients.requests;
             self.clients.fallbacks += report.clients.fallbacks;
             self.mount.add(&report.mount);
-            report.locked.iter().for_each(|file| *locked.entry(file).or_default() += 1);
             let preload = &mut self.preload;
             preload.entries = preload.entries.max(report.preload.entries);
             preload.files = preload.files.max(report.preload.files);
@@ -235,8 +230,6 @@ impl Summary {
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
             self.memory.daemon_rss_bytes_max = self.memory.daemon_rss_bytes_max.max(report.memory.daemon_rss_bytes_max);
         }
-        let on_several = locked.into_iter().filter(|(_, nodes)| *nodes > 1);
-        self.locked_on_several.extend(on_several.map(|(file, _)| file.to_owned()));
         let times = |time: fn(&Report) -> Option<u64>| {
             reports.iter().flatten().filter_map(time).filter_map(|unix_ms| start.since(unix_ms))
         };
@@ -248,16 +241,6 @@ impl Summary {
     pub fn saved_operations(&self) -> u64 {
         let asked = self.clients.lookups + self.mount.upcalls;
         asked.saturating_sub(self.shared_fs.operations + self.mount.from_original + self.clients.fallbacks)
-    }
-
-    /// Returns which files processes of several nodes locked without seeing each other's locks, if any.
-    pub fn locks_apart(&self) -> Option<String> {
-        let (first, further) = self.locked_on_several.split_first()?;
-        let further = if further.is_empty() { String::new() } else { format!(" and {} further files", further.len()) };
-        Some(format!(
-            "{first}{further}: processes of several nodes locked it, and did not see each other's locks. What they wrote \
-             may be wrong. `--exclude` its directory, or use `--via audit`"
-        ))
     }
 
     /// Writes the summary as JSON.
@@ -404,9 +387,6 @@ impl Summary {
         if let Some((why, nodes)) = &self.interface_failures {
             let nodes = count(u64::from(*nodes), "node", "nodes");
             writeln!(f, "  interfaces          links did without one on {nodes}: {why}")?;
-        }
-        if let Some(why) = self.locks_apart() {
-            writeln!(f, "  locks               {why}")?;
         }
         if self.overlay.mismatches > 0 {
             let contents = count(self.overlay.mismatches, "content", "contents");

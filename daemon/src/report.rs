@@ -24,9 +24,6 @@ pub struct Report {
     /// FUSE requests to the mounted file system.
     #[serde(default)]
     pub mount: Mount,
-    /// Some files of the mounted file system that the node's processes have locked. No other node has seen that.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub locked: Vec<String>,
     /// What was fetched before any request.
     #[serde(default)]
     pub preload: Preloaded,

@@ -4,11 +4,11 @@ use zerocopy::FromBytes;
 
 use crate::NodeId;
 use crate::init::flag;
-use crate::request::{DecodeError, Forgets, Init, Operation, Request, SetTime, Setattr};
+use crate::request::{DecodeError, Forgets, Init, Lock, LockKind, Operation, Request, SetTime, Setattr};
 use crate::wire::{
     CopyFileRangeIn, CreateIn, FSYNC_FDATASYNC, FallocateIn, FlushIn, ForgetOne, FsyncIn, GetattrIn, InHeader, InitIn,
-    LseekIn, MkdirIn, MknodIn, Number, OpenIn, ReleaseIn, Rename2In, SetattrIn, SetxattrIn, StatxIn, TransferIn,
-    WRITE_CACHE, fattr, opcode,
+    LK_FLOCK, LkIn, LseekIn, MkdirIn, MknodIn, Number, OpenIn, ReleaseIn, Rename2In, SetattrIn, SetxattrIn, StatxIn,
+    TransferIn, WRITE_CACHE, fattr, lock_kind, opcode,
 };
 
 impl<'a> Request<'a> {
@@ -71,6 +71,9 @@ impl<'a> Arguments<'a> {
             opcode::FLUSH => self.after::<FlushIn>(Operation::Flush)?,
             opcode::RELEASE => Operation::Release { handle: self.take::<ReleaseIn>()?.fh },
             opcode::FSYNC => Operation::Fsync { data_only: self.data_only()? },
+            opcode::GETLK => Operation::Getlk(self.lock()?),
+            opcode::SETLK => Operation::Setlk { lock: self.lock()?, waits: false },
+            opcode::SETLKW => Operation::Setlk { lock: self.lock()?, waits: true },
             opcode::FALLOCATE => {
                 let FallocateIn { offset, length, mode, .. } = self.take()?;
                 Operation::Fallocate { offset, bytes: length, mode }
@@ -144,6 +147,20 @@ impl<'a> Arguments<'a> {
         let count = self.take::<Number>()?.value as usize;
         let forgets = self.bytes(count.checked_mul(size_of::<ForgetOne>())?)?;
         Some(Operation::BatchForget(Forgets(forgets)))
+    }
+
+    /// The kernel's range is not empty, and its kind one of fcntl(2).
+    fn lock(&mut self) -> Option<Lock> {
+        let LkIn { owner, lock, lk_flags, .. } = self.take()?;
+        let kind = match lock.kind {
+            lock_kind::SHARED => LockKind::Shared,
+            lock_kind::EXCLUSIVE => LockKind::Exclusive,
+            lock_kind::UNLOCK => LockKind::Unlock,
+            _ => return None,
+        };
+        let (start, end, pid) = (lock.start, lock.end, lock.pid);
+        let is_flock = lk_flags & LK_FLOCK != 0;
+        (start <= end && end <= Lock::END).then_some(Lock { owner, kind, start, end, pid, is_flock })
     }
 
     fn data_only(&mut self) -> Option<bool> {

@@ -41,6 +41,7 @@ pub mod flag {
     pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
+    pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
@@ -81,13 +82,22 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::HAS_EXPIRE_ONLY
     | flag::HAS_RESEND;
 
-/// Waits for the kernel's INIT on a new connection and answers it with the flags for `opening`. Unsupported
+/// Where the locks of a connection's files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// The kernel has them, for this machine's processes.
+    InKernel,
+    /// The server gets GETLK, SETLK and SETLKW.
+    AtServer,
+}
+
+/// Waits for the kernel's INIT on a new connection and answers it with the flags for `opening` and `locks`. Unsupported
 /// ones are missing in [`Negotiated::flags`].
 ///
 /// # Errors
 /// The first request is not INIT, the kernel's protocol is too old (before 7.31), or the device
 /// fails.
-pub fn negotiate(device: &Device, opening: Opening) -> io::Result<Negotiated> {
+pub fn negotiate(device: &Device, opening: Opening, locks: Locks) -> io::Result<Negotiated> {
     let mut buffer = vec![0; Device::request_bytes_max(0)];
     loop {
         let bytes = device.read(&mut buffer)?;
@@ -99,7 +109,7 @@ pub fn negotiate(device: &Device, opening: Opening) -> io::Result<Negotiated> {
             return Err(io::Error::other("the kernel's first request is not INIT"));
         };
         let reply = Reply { device, unique: request.unique };
-        match agree(&init, opening) {
+        match agree(&init, flags_for(opening) | flags_of(locks)) {
             Agreement::Reached(negotiated, out) => return reply.data(out.as_bytes()).map(|()| negotiated),
             Agreement::AskAgain(out) => reply.data(out.as_bytes())?,
             Agreement::TooOld => {
@@ -119,14 +129,14 @@ enum Agreement {
     TooOld,
 }
 
-fn agree(init: &Init, opening: Opening) -> Agreement {
+fn agree(init: &Init, flags: u64) -> Agreement {
     let version = InitOut { major: MAJOR, minor: MINOR, ..InitOut::default() };
     match (init.major, init.minor) {
         (major, _) if major > MAJOR => return Agreement::AskAgain(version),
         (major, minor) if major < MAJOR || minor < MINOR_MIN => return Agreement::TooOld,
         _ => {}
     }
-    let flags = init.flags & (WANTED | flags_for(opening));
+    let flags = init.flags & (WANTED | flags);
     let transfer_bytes_max = if flags & flag::MAX_PAGES != 0 { TRANSFER_BYTES_MAX } else { TRANSFER_BYTES_OLD };
     let out = InitOut {
         // The kernel uses the smaller of this and the mount's setting.
@@ -150,6 +160,13 @@ fn flags_for(opening: Opening) -> u64 {
         Opening::None => flag::NO_OPEN_SUPPORT | flag::NO_OPENDIR_SUPPORT,
         Opening::Cached => flag::NO_OPENDIR_SUPPORT,
         Opening::Passthrough => flag::NO_OPENDIR_SUPPORT | flag::PASSTHROUGH,
+    }
+}
+
+fn flags_of(locks: Locks) -> u64 {
+    match locks {
+        Locks::InKernel => 0,
+        Locks::AtServer => flag::POSIX_LOCKS | flag::FLOCK_LOCKS,
     }
 }
 
@@ -188,7 +205,7 @@ mod tests {
     }
 
     fn reached(init: &Init, opening: Opening) -> (Negotiated, InitOut) {
-        match agree(init, opening) {
+        match agree(init, flags_for(opening)) {
             Agreement::Reached(negotiated, out) => (negotiated, out),
             _ => panic!("no agreement with {init:?}"),
         }
@@ -235,7 +252,7 @@ mod tests {
         for packet in [packet(8, 1, 0), packet(7, 45, flag::ASYNC_READ as u32)] {
             rustix::io::write(&kernel, &packet).unwrap();
         }
-        let negotiated = negotiate(&Device::from_fd(server), Opening::None).unwrap();
+        let negotiated = negotiate(&Device::from_fd(server), Opening::None, Locks::InKernel).unwrap();
         assert_eq!((negotiated.minor, negotiated.flags), (45, flag::ASYNC_READ));
         let mut reply = [0; 256];
         for flags in [0, flag::ASYNC_READ as u32] {
@@ -255,15 +272,15 @@ mod tests {
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
             rustix::io::write(&kernel, &packet).unwrap();
             rustix::net::shutdown(&kernel, rustix::net::Shutdown::Write).unwrap();
-            let error = negotiate(&Device::from_fd(server), Opening::None).unwrap_err();
+            let error = negotiate(&Device::from_fd(server), Opening::None, Locks::InKernel).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
     }
 
     #[test]
     fn versions_are_settled_first() {
-        assert!(matches!(agree(&init(8, 0, 0), Opening::None), Agreement::AskAgain(out) if out.major == 7));
-        assert!(matches!(agree(&init(7, 30, 0), Opening::None), Agreement::TooOld));
-        assert!(matches!(agree(&init(6, 50, 0), Opening::None), Agreement::TooOld));
+        assert!(matches!(agree(&init(8, 0, 0), 0), Agreement::AskAgain(out) if out.major == 7));
+        assert!(matches!(agree(&init(7, 30, 0), 0), Agreement::TooOld));
+        assert!(matches!(agree(&init(6, 50, 0), 0), Agreement::TooOld));
     }
 }

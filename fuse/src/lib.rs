@@ -22,4 +22,4 @@ pub use init::Negotiated;
 pub use node_id::NodeId;
 pub use pipe::Pipe;
 pub use reply::{Entry, Reply};
-pub use request::{Operation, Request};
+pub use request::{Lock, LockKind, Operation, Request};

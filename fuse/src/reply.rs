@@ -7,7 +7,10 @@ use std::time::Duration;
 use headwater_abi::Attr;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::wire::{self, AttrOut, CreateOut, EntryOut, Kstatfs, Number, OpenOut, OutHeader, StatxOut, SxTime};
+use crate::request::{Lock, LockKind};
+use crate::wire::{
+    self, AttrOut, CreateOut, EntryOut, FileLock, Kstatfs, Number, OpenOut, OutHeader, StatxOut, SxTime, lock_kind,
+};
 use crate::{Device, NodeId, Pipe};
 
 /// How long the kernel may cache: without a limit.
@@ -103,6 +106,11 @@ impl Reply<'_> {
         self.value(&Number { value: bytes, padding: 0 })
     }
 
+    /// Replies to GETLK with a lock that excludes the requested one; `None`: there is none.
+    pub fn lock(&self, lock: Option<&Lock>) -> io::Result<()> {
+        self.value(&lock.map_or(FileLock { kind: lock_kind::UNLOCK, ..FileLock::default() }, Lock::encode))
+    }
+
     /// Replies with an offset.
     pub fn offset(&self, offset: u64) -> io::Result<()> {
         self.value(&offset)
@@ -126,6 +134,17 @@ impl Reply<'_> {
 
     fn value<T: IntoBytes + Immutable>(&self, value: &T) -> io::Result<()> {
         self.data(value.as_bytes())
+    }
+}
+
+impl Lock {
+    fn encode(&self) -> FileLock {
+        let kind = match self.kind {
+            LockKind::Shared => lock_kind::SHARED,
+            LockKind::Exclusive => lock_kind::EXCLUSIVE,
+            LockKind::Unlock => lock_kind::UNLOCK,
+        };
+        FileLock { start: self.start, end: self.end, kind, pid: self.pid }
     }
 }
 
@@ -296,6 +315,16 @@ mod tests {
             |backing| OpenOut::read_from_bytes(&written(|r| r.open(3, open_flag::KEEP_CACHE, backing)).1).unwrap();
         assert_eq!((open(None).fh, open(None).open_flags, open(None).backing_id), (3, 2, 0));
         assert_eq!((open(Some(8)).open_flags, open(Some(8)).backing_id), (130, 8));
+    }
+
+    #[test]
+    fn a_lock_that_excludes_is_named() {
+        let (owner, pid, is_flock) = (1, 9, false);
+        let lock = Lock { owner, kind: LockKind::Exclusive, start: 5, end: Lock::END, pid, is_flock };
+        let expected = FileLock { start: 5, end: Lock::END, kind: lock_kind::EXCLUSIVE, pid };
+        assert_eq!(written(|reply| reply.lock(Some(&lock))), (0, expected.as_bytes().to_vec()));
+        let none = FileLock { kind: lock_kind::UNLOCK, ..FileLock::default() };
+        assert_eq!(written(|reply| reply.lock(None)), (0, none.as_bytes().to_vec()));
     }
 
     #[test]

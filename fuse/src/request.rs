@@ -71,6 +71,13 @@ pub enum Operation<'a> {
     Release {
         handle: u64,
     },
+    /// Requests a lock that would exclude this one.
+    Getlk(Lock),
+    /// `waits`: SETLKW.
+    Setlk {
+        lock: Lock,
+        waits: bool,
+    },
     Fsync {
         data_only: bool,
     },
@@ -160,6 +167,34 @@ pub struct Init {
     pub flags: u64,
 }
 
+/// A lock of a file, or of a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// A number of who has it: of an open file description, or of a process's table of descriptors.
+    pub owner: u64,
+    /// What it excludes.
+    pub kind: LockKind,
+    /// The first byte.
+    pub start: u64,
+    /// The last byte; [`Lock::END`]: up to the end of the file, wherever that is.
+    pub end: u64,
+    /// The process, 0 if it has none in the connection's namespace, or if it unlocks.
+    pub pid: u32,
+    /// It is one of `flock`, of a whole file, and excludes only others of `flock`.
+    pub is_flock: bool,
+}
+
+/// What a lock excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Exclusive locks.
+    Shared,
+    /// All others.
+    Exclusive,
+    /// Nothing: the part is unlocked.
+    Unlock,
+}
+
 /// Attributes to be set; `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are those of struct stat")]
@@ -193,6 +228,11 @@ pub struct DecodeError {
     pub opcode: u32,
     /// The request's number, 0 if even that is missing.
     pub unique: u64,
+}
+
+impl Lock {
+    /// `OFFSET_MAX` of the kernel.
+    pub const END: u64 = i64::MAX as u64;
 }
 
 impl Request<'_> {

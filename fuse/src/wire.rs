@@ -40,6 +40,9 @@ pub(crate) mod opcode {
     pub const READDIR: u32 = 28;
     pub const RELEASEDIR: u32 = 29;
     pub const FSYNCDIR: u32 = 30;
+    pub const GETLK: u32 = 31;
+    pub const SETLK: u32 = 32;
+    pub const SETLKW: u32 = 33;
     pub const ACCESS: u32 = 34;
     pub const CREATE: u32 = 35;
     pub const INTERRUPT: u32 = 36;
@@ -77,6 +80,15 @@ pub(crate) mod fattr {
 }
 
 pub(crate) const WRITE_CACHE: u32 = 1;
+/// The bit of `fuse_lk_in.lk_flags` for a lock of `flock`.
+pub(crate) const LK_FLOCK: u32 = 1;
+
+/// Kinds of locks, as in linux/fcntl.h.
+pub(crate) mod lock_kind {
+    pub const SHARED: u32 = 0;
+    pub const EXCLUSIVE: u32 = 1;
+    pub const UNLOCK: u32 = 2;
+}
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 /// The bit of `unique` that marks a resent request.
 pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
@@ -268,6 +280,20 @@ structures! {
         padding: u32,
         lock_owner: u64,
     }
+    /// `fuse_file_lock`, which is the reply to GETLK, too.
+    struct FileLock {
+        start: u64,
+        end: u64,
+        kind: u32,
+        pid: u32,
+    }
+    struct LkIn {
+        fh: u64,
+        owner: u64,
+        lock: FileLock,
+        lk_flags: u32,
+        padding: u32,
+    }
     /// READ's, READDIR's and WRITE's.
     struct TransferIn {
         fh: u64,
@@ -376,5 +402,6 @@ const _: () = {
     assert!(size_of::<Statx>() == 256 && size_of::<StatxOut>() == 288);
     assert!(size_of::<SetattrIn>() == 88 && size_of::<TransferIn>() == 40);
     assert!(size_of::<InitOut>() == 64 && size_of::<Kstatfs>() == 80);
+    assert!(size_of::<FileLock>() == 24 && size_of::<LkIn>() == 48);
     assert!(size_of::<Dirent>() == 24 && size_of::<BackingMap>() == 16);
 };

@@ -24,6 +24,8 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a Request<'a>,
     /// The destination of the answer.
     pub(crate) reply: Reply<'a>,
+    /// The index of its descriptor.
+    pub(crate) device: usize,
     /// The attempts so far.
     pub(crate) attempt: Attempt,
     /// What the counters record of it.

@@ -14,6 +14,7 @@ use mio::Waker;
 
 use crate::call::Demand;
 use crate::notifier;
+use crate::source_file::locks::keeper;
 use crate::state::counters::Count;
 use crate::state::counts::Counts;
 use crate::view::View;
@@ -76,6 +77,8 @@ impl Mount {
         let dispatcher = RequestDispatcher { events, waker, parked: Arc::clone(&parked) };
         let (notified, informed) = (Arc::clone(&connection), dispatcher.clone());
         spawn("mount-notices", move || notifier::run(&notified, &informed))?;
+        let keeping = Arc::clone(&connection);
+        spawn("mount-locks", move || keeper::run(&keeping))?;
         for device in 0..workers {
             let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
             spawn("mount", move || connection.work(device, &dispatcher))?;
@@ -261,11 +264,6 @@ impl Mount {
         let parked = self.waiting.remove(&client)?;
         self.give_up(&parked);
         Some(client)
-    }
-
-    /// Returns some of the files that processes of this node have locked.
-    pub fn locked(&self) -> Vec<String> {
-        self.view().locks.paths()
     }
 
     /// Returns the counters of the summary.

@@ -26,7 +26,6 @@ use crate::owner::Owner;
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
-use crate::state::locks::Locks;
 use crate::state::notices::Notices;
 use crate::state::tables::{Own, TreeTables};
 
@@ -64,8 +63,6 @@ pub(crate) struct View {
     /// True once a directory with all below it has become passthrough.
     pub(crate) has_passthrough_trees: AtomicBool,
     pub(crate) counters: Counters,
-    /// Files that processes lock.
-    pub(crate) locks: Locks,
     /// Notifications to the kernel.
     pub(crate) notices: Notices,
 }
@@ -120,7 +117,6 @@ impl View {
             source_files: SourceFiles::new(start.descriptors_max / DESCRIPTORS_SHARE, mount.is_writable),
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
-            locks: Locks::default(),
             notices: Notices::default(),
         })
     }

@@ -99,7 +99,7 @@ impl Connection {
         let mut buffer = vec![0; Device::request_bytes_max(self.view.config.negotiated.transfer_bytes_max)];
         loop {
             match self.devices[device].read(&mut buffer) {
-                Ok(0) => return,
+                Ok(0) => return self.view.source_files.locks.close(),
                 Ok(bytes) => self.take(&buffer[..bytes], device, dispatcher),
                 Err(error) => {
                     tracing::error!(%error, "/dev/fuse can't be read; the mounted file system may hang");
@@ -160,6 +160,7 @@ impl Connection {
             }
         };
         if let Operation::Interrupt { unique } = request.operation {
+            self.view.source_files.locks.interrupt(unique);
             return drop(dispatcher.send(WorkerEvent::Interrupted(unique)));
         }
         let attempt = Attempt::default();
@@ -182,8 +183,15 @@ impl Connection {
     ) -> Option<Demand> {
         let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let reply = Reply { device: &self.devices[device], unique: request.unique };
-        let call =
-            Call { view: &self.view, request, reply, attempt, tally: Tally::default(), used: RefCell::default() };
+        let call = Call {
+            view: &self.view,
+            request,
+            reply,
+            device,
+            attempt,
+            tally: Tally::default(),
+            used: RefCell::default(),
+        };
         let wanted = serve(&call);
         tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?wanted, "served");
         for (path, block) in call.used.take() {

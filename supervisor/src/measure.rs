@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use headwater_abi::attr::{Attr, mode};
-use headwater_fuse::init::{Opening, flag, negotiate};
+use headwater_fuse::init::{Locks, Opening, flag, negotiate};
 use headwater_fuse::mount::{Options, mount_detached};
 use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Device, Entry, NodeId, Operation, Reply, Request};
@@ -137,7 +137,7 @@ fn try_file(root: &OwnedFd, number: usize, buffer: &mut [u8]) -> io::Result<()> 
 
 /// Serves files named by numbers from these copies until the mount ends.
 fn serve(device: &Device, opening: Opening, copies: &[OwnedFd]) -> io::Result<()> {
-    let negotiated = negotiate(device, opening)?;
+    let negotiated = negotiate(device, opening, Locks::InKernel)?;
     if opening == Opening::Passthrough && !negotiated.has(flag::PASSTHROUGH) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel can't (it needs Linux 6.9 or later)"));
     }

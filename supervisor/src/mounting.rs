@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headwater_daemon::Config;
-use headwater_fuse::init::{Opening, flag, negotiate};
+use headwater_fuse::init::{Locks, Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
 use headwater_mount::MountConfig;
@@ -83,9 +83,12 @@ impl Mounting {
             }
             Via::Namespace(via) => mount_in_namespace(&config.daemon, via, executable)?,
         };
+        // A process's lock excludes those of other nodes, as on the source files.
+        let is_writable = matches!(placement, MountPlacement::Namespace { .. });
+        let locks = if is_writable { Locks::AtServer } else { Locks::InKernel };
         let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, placement };
         let prepare = |mounting: &mut Mounting| {
-            mounting.negotiated = negotiate(&mounting.anchor, opening).map_err(MountError::Negotiation)?;
+            mounting.negotiated = negotiate(&mounting.anchor, opening, locks).map_err(MountError::Negotiation)?;
             mounting.opening = mounting.negotiated.opening(opening);
             let clones = (0..config.workers.max(1)).map(|_| mounting.anchor.clone_queue());
             mounting.devices = clones.collect::<io::Result<_>>().map_err(MountError::Device)?;

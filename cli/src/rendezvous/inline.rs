@@ -22,7 +22,7 @@ use super::front::Front;
 use super::persistent::serve;
 use super::programs::{discover_all, find, programs, service};
 use super::run::{begin_launch, open_front};
-use super::watch::{REPORTS_MAX, Watch};
+use super::watch::Watch;
 use crate::config::defaults::Defaults;
 use crate::discover::{serves, why_nothing};
 use crate::io::preload;
@@ -39,9 +39,6 @@ use crate::via::Via;
 
 /// Stands for the program if that is not found on this machine.
 const ANY_PROGRAM: &str = "sh";
-
-/// How long a reader of the owner's standard error waits at most for a warning that nodes' reports lead to.
-const WARNINGS_MAX: Duration = Duration::from_millis(200);
 
 /// The longest preload list, in bytes: a variable holds 128 KiB (execve(2)).
 const PRELOAD_BYTES_MAX: usize = 64 << 10;
@@ -101,18 +98,16 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     let start = Start::now();
     let mut watch = Watch::new(&job.service);
     serve(&events, Duration::MAX, |event| watch.note(event, start));
-    front.end();
-    let timeout = if is_verbose { REPORTS_MAX } else { WARNINGS_MAX };
-    if !watch.collect_reports(&events, start, timeout) && !is_verbose {
+    if !is_verbose {
+        // A reader of the owner's standard error must not wait for the nodes.
         rustix::stdio::dup2_stderr(&null)?;
-        watch.collect_reports(&events, start, REPORTS_MAX);
     }
+    front.end();
+    watch.collect_reports(&events, start);
     let summary = watch.summary(&job.service, "each node chooses", start);
     usage::record(options.program.first().map_or(OsStr::new(ANY_PROGRAM), OsString::as_os_str), &summary, is_verbose);
     if is_verbose {
         show(io::stderr(), summary);
-    } else if let Some(why) = summary.locks_apart() {
-        log(format_args!("warning: {why}"));
     }
     Ok(0)
 }

@@ -15,7 +15,7 @@ use super::events::NodeEvent;
 use super::file::JobFile;
 use super::programs::{discover_all, find, programs, service};
 use super::run::{launcher, open, prefix};
-use super::watch::{REPORTS_MAX, Watch};
+use super::watch::Watch;
 use crate::discover::{serves, why_nothing};
 use crate::message::{log, show};
 use crate::options::run::StartOptions;
@@ -77,7 +77,7 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     // From now on no launch finds the session.
     drop((claim, file));
     front.end();
-    watch.collect_reports(&events, start, REPORTS_MAX);
+    watch.collect_reports(&events, start);
     let summary = watch.summary(&job.service, "a session of several launches", start);
     usage::record(options.program.first().map_or(OsStr::new(ANY_PROGRAM), OsString::as_os_str), &summary, false);
     front.close(summary.to_string());

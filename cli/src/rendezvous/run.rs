@@ -22,7 +22,7 @@ use super::front::Front;
 use super::messages::{FromNode, ToNode};
 use super::paths;
 use super::programs::{discover_all, find, first_command, programs, service, with_prefix};
-use super::watch::{REPORTS_MAX, Watch};
+use super::watch::Watch;
 use crate::ahead::{Ahead, allow_without};
 use crate::discover::{serves, why_nothing};
 use crate::io::options::IoOptions;
@@ -104,7 +104,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     summary.timeline.program_exit_ms = Some(start.elapsed_ms());
     watch.ends();
     front.end();
-    watch.collect_reports(&events, start, REPORTS_MAX);
+    watch.collect_reports(&events, start);
     drop(file);
     let (recorded, merged) = (watch.take_recorded(), watch.take_merged());
     if is_served {

@@ -19,7 +19,7 @@ use crate::via::{Choice, Mechanism};
 use crate::warm::Forked;
 
 /// How long nodes may take to report after the launcher's end.
-pub const REPORTS_MAX: Duration = Duration::from_secs(5);
+const REPORTS_MAX: Duration = Duration::from_secs(5);
 
 /// The state of all nodes.
 #[derive(Debug, Default)]
@@ -150,17 +150,16 @@ impl Watch {
         !self.nodes.is_empty() && self.nodes.iter().all(|node| node.mechanism.is_some() || node.is_gone)
     }
 
-    /// Waits for the reports of the remaining nodes. Returns whether all have reported or are gone.
-    pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
+    /// Waits for the reports of the remaining nodes.
+    pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start) {
+        let deadline = Instant::now() + REPORTS_MAX;
         while self.nodes.iter().any(|node| !node.is_gone) {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Event::Node(event)) => self.note(event, start),
                 Ok(_) => {}
-                Err(_) => return false,
+                Err(_) => return,
             }
         }
-        true
     }
 
     /// Returns what the program used on the nodes that report it.

@@ -27,7 +27,6 @@ impl Daemon {
                 Clients::default()
             }),
             mount: self.frontends.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
-            locked: self.frontends.mount.as_ref().map(headwater_mount::Mount::locked).unwrap_or_default(),
             preload: self.housekeeping.preloading.report(),
             cached: self.housekeeping.keeping.found,
             large: self.large_files(),

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use headwater_daemon::{Config, MountConfig};
-use headwater_fuse::init::{Opening, negotiate};
+use headwater_fuse::init::{Locks, Opening, negotiate};
 use headwater_fuse::{Device, mount};
 
 /// Threads that serve.
@@ -47,7 +47,7 @@ impl Mounted {
             }
         };
         let mounted = Mounted { at: at.to_owned() };
-        let negotiated = negotiate(&device, opening).unwrap();
+        let negotiated = negotiate(&device, opening, Locks::InKernel).unwrap();
         let number = |device: &Device| OwnedFd::into_raw_fd(device.as_fd().try_clone_to_owned().unwrap());
         let clones = (1..WORKERS).map(|_| number(&device.clone_queue().unwrap()));
         config.mount = Some(MountConfig {

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
 use super::*;
+use crate::wire::FileLock;
 
 /// Returns a request's bytes: the header, then these.
 fn request(opcode: u32, parts: &[&[u8]]) -> Vec<u8> {
@@ -133,6 +134,26 @@ fn operations_on_files_and_directories() {
     check(opcode::LSEEK, &[lseek.as_bytes()], Operation::Lseek { offset: 2, whence: 4 });
     let copy = CopyFileRangeIn { fh_in: 1, off_in: 2, nodeid_out: 3, fh_out: 4, off_out: 5, len: 6, flags: 0 };
     check(opcode::COPY_FILE_RANGE, &[copy.as_bytes()], Operation::CopyFileRange);
+}
+
+#[test]
+fn operations_on_locks() {
+    let lock = |kind, lk_flags| {
+        let lock = FileLock { start: 5, end: i64::MAX as u64, kind, pid: 9 };
+        LkIn { fh: 1, owner: 2, lock, lk_flags, padding: 0 }
+    };
+    let expected = |kind, is_flock| Lock { owner: 2, kind, start: 5, end: Lock::END, pid: 9, is_flock };
+    check(opcode::GETLK, &[lock(0, 0).as_bytes()], Operation::Getlk(expected(LockKind::Shared, false)));
+    let exclusive = Operation::Setlk { lock: expected(LockKind::Exclusive, true), waits: false };
+    check(opcode::SETLK, &[lock(1, LK_FLOCK).as_bytes()], exclusive);
+    let unlock = Operation::Setlk { lock: expected(LockKind::Unlock, false), waits: true };
+    check(opcode::SETLKW, &[lock(2, 0).as_bytes()], unlock);
+    let refused =
+        |lock: LkIn| assert!(Request::decode(&request(opcode::SETLK, &[lock.as_bytes()])).is_err(), "{lock:?}");
+    refused(lock(3, 0));
+    let at = |start, end| LkIn { lock: FileLock { start, end, kind: 0, pid: 9 }, ..LkIn::default() };
+    refused(at(5, 4));
+    refused(at(5, Lock::END + 1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use headwater_abi::Attr;
-use headwater_fuse::init::{Opening, flag, negotiate};
+use headwater_fuse::init::{Locks, Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Device, Directory, Entry, Negotiated, NodeId, Operation, Reply, Request};
@@ -83,7 +83,7 @@ impl Mounted {
 
     /// Serves a mounted connection.
     pub fn serve(directory: tempfile::TempDir, device: Device, opening: Opening) -> Mounted {
-        let negotiated = negotiate(&device, opening).unwrap();
+        let negotiated = negotiate(&device, opening, Locks::InKernel).unwrap();
         let tree = Arc::new(Tree { opening: Some(opening), ..Tree::default() });
         let mut mounted = Mounted {
             root: directory.path().to_owned(),
@@ -143,7 +143,7 @@ impl Drop for Mounted {
 
 /// Serves a connection by two descriptors, the second of which is made here, until it is unmounted.
 pub fn serve_with_clones(device: Device, opening: Opening) {
-    let negotiated = negotiate(&device, opening).unwrap();
+    let negotiated = negotiate(&device, opening, Locks::InKernel).unwrap();
     let tree = Tree { opening: Some(opening), ..Tree::default() };
     let clone = device.clone_queue().unwrap();
     thread::scope(|scope| {

@@ -29,7 +29,6 @@ pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
 /// WRITE.
 pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: bool, data: &[u8]) -> Result<Flow, Stop> {
     let writer = passthrough_writer(call)?;
-    call.view.locks.look(call.request.pid);
     call.view.source_files.kept.supplied(call.request.node);
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };

@@ -6,6 +6,7 @@ pub(crate) mod identity;
 mod journal;
 pub(crate) mod kept;
 mod listing;
+pub(crate) mod locks;
 pub(crate) mod node_files;
 pub(crate) mod served;
 mod target;

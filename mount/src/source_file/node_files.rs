@@ -18,6 +18,7 @@ use super::files::Files;
 use super::identity::Identity;
 use super::journal::Journal;
 use super::kept::KeptPages;
+use super::locks::queue::Locks;
 use super::served::ServedNodes;
 use crate::state::tables::TreeTables;
 
@@ -42,6 +43,8 @@ pub(crate) struct SourceFiles {
     pub(crate) served: ServedNodes,
     /// Files of which the kernel has pages.
     pub(crate) kept: KeptPages,
+    /// Those that are locked.
+    pub(crate) locks: Locks,
     /// Threads that drop a directory's names.
     pub(super) dropping: AtomicUsize,
 }
@@ -77,6 +80,7 @@ impl SourceFiles {
             files: Files::new(open_max),
             served: ServedNodes::default(),
             kept: KeptPages::default(),
+            locks: Locks::default(),
             dropping: AtomicUsize::new(0),
         }
     }
@@ -312,6 +316,7 @@ impl SourceFiles {
         drop(file);
         self.served.forget(node);
         self.kept.forget(node);
+        self.locks.forget(node);
         self.files.close(node);
     }
 

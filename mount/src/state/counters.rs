@@ -150,6 +150,7 @@ fn name_of(operation: &Operation<'_>) -> &'static str {
         Operation::Read { .. } => "read",
         Operation::Write { .. } => "write",
         Operation::Flush | Operation::Release { .. } | Operation::Releasedir => "release",
+        Operation::Getlk(_) | Operation::Setlk { .. } => "lock",
         Operation::Fsync { .. } | Operation::Fsyncdir { .. } => "fsync",
         Operation::Lseek { .. } => "lseek",
         Operation::Opendir => "opendir",

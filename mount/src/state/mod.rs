@@ -3,6 +3,5 @@
 pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod counts;
-pub(crate) mod locks;
 pub(crate) mod notices;
 pub(crate) mod tables;

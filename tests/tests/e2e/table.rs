@@ -98,7 +98,7 @@ macro_rules! at_original_paths {
                 what_is_open_shows_what_others_write,
                 a_log_is_followed,
                 what_is_made_in_a_new_directory_is_not_announced,
-                locks_that_other_nodes_do_not_see_are_a_warning,
+                locks_exclude_the_processes_of_other_nodes,
                 lock_files_exclude_the_processes_of_other_nodes,
             ],
         }

@@ -174,39 +174,59 @@ pub fn a_log_is_followed(via: Mechanism) {
     fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }
 
-/// Counts in a file of its node's own and in one of all nodes, under locks.
+/// Counts in files of all nodes, under each kind of lock, which ends in each of the ways in which it can. Locks of
+/// `flock` and of `fcntl` don't exclude each other, so each have a file of their own.
 const COUNTER: &str = r#"
-import fcntl, os, sys, time
-def count(name, times):
-    fd = os.open(os.path.join(sys.argv[1], name), os.O_RDWR | os.O_CREAT)
-    for _ in range(times):
-        fcntl.lockf(fd, fcntl.LOCK_EX)
-        # Longer than locks are left without a look at them.
-        time.sleep(0.015)
-        value = int(os.pread(fd, 20, 0) or 0)
-        os.pwrite(fd, b"%d" % (value + 1), 0)
-        fcntl.lockf(fd, fcntl.LOCK_UN)
-count("of " + os.environ["HEADWATER_NODE"], 2)
-count("of all", 10)
+import fcntl, os, struct, subprocess, sys
+F_OFD_SETLKW = 38
+ranges, whole = (os.path.join(sys.argv[1], name) for name in ("ranges", "whole"))
+def count(fd):
+    value = int(os.pread(fd, 20, 0))
+    os.pwrite(fd, b"%08d" % (value + 1), 0)
+def ofd(fd, kind):
+    fcntl.fcntl(fd, F_OFD_SETLKW, struct.pack("hhqqi4x", kind, 0, 0, 0, 0))
+kinds = [
+    (ranges, lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX), lambda fd: fcntl.lockf(fd, fcntl.LOCK_UN)),
+    (ranges, lambda fd: ofd(fd, fcntl.F_WRLCK), lambda fd: ofd(fd, fcntl.F_UNLCK)),
+    (whole, lambda fd: fcntl.flock(fd, fcntl.LOCK_EX), lambda fd: fcntl.flock(fd, fcntl.LOCK_UN)),
+]
+kept = {path: os.open(path, os.O_RDWR) for path in (ranges, whole)}
+for path, take, give in kinds:
+    for _ in range(20):
+        take(kept[path])
+        count(kept[path])
+        give(kept[path])
+os.close(kept[ranges])
+os.close(kept[whole])
+for path, take, _ in kinds:
+    for _ in range(10):
+        fd = os.open(path, os.O_RDWR)
+        take(fd)
+        count(fd)
+        os.close(fd)
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            fd = os.open(path, os.O_RDWR)
+            take(fd)
+            count(fd)
+            os._exit(0)
+        os.waitpid(child, 0)
+# The lock is the shell's descriptor's, and not that of the process that takes it.
+SHELL = 'exec 9<>"$1"; flock 9; n=$(cat "$1"); printf %08d $((${n#"${n%%[!0]*}"} + 1)) >"$1"'
+for _ in range(3):
+    subprocess.run(["sh", "-c", SHELL, "sh", whole], check=True)
 "#;
 
-pub fn locks_that_other_nodes_do_not_see_are_a_warning(via: Mechanism) {
+pub fn locks_exclude_the_processes_of_other_nodes(via: Mechanism) {
     let fixture = Fixture::new("locks");
-    let file = fixture.file("pkg/of all", "0", 0o644);
+    let files = ["ranges", "whole"].map(|name| fixture.file(&format!("pkg/{name}"), "00000000", 0o644));
     let program = Program::new("python3").args(["-c", COUNTER]).arg(fixture.path("pkg"));
-    let session = fixture.headwater().via(via).on(2, 1).run(&program);
+    let session = fixture.headwater().via(via).on(2, 2).run(&program);
     assert_eq!(session.output.status, 0, "{:?}", session.output);
-    if via == Mechanism::Namespace {
-        assert_eq!(session.summary["locked_on_several"], serde_json::json!([file]), "{:#}", session.summary);
-        let warning = format!("warning: {}: processes of several nodes locked it", file.display());
-        assert!(session.messages.contains(&warning), "{}", session.messages);
-    } else {
-        assert_eq!(session.summary["locked_on_several"], serde_json::json!([]), "{:#}", session.summary);
-        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "20");
-    }
-    for node in ["of 0", "of 1"] {
-        assert_eq!(std::fs::read_to_string(fixture.path("pkg").join(node)).expect("it was made"), "2", "{node}");
-    }
+    let counted = files.map(|file| std::fs::read_to_string(file).expect("an own file"));
+    // By four processes, with two kinds of locks and with one.
+    assert_eq!(counted, [4 * 2 * 33, 4 * (33 + 3)].map(|count| format!("{count:08}")));
 }
 
 /// Counts in files of all nodes, each of which a file, a directory or a link with a fixed name protects. The size of

@@ -56,7 +56,6 @@ fn steps_with_the_plugin() {
     plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
     plugged.steps_share_the_jobs_session();
-    plugged.locks_that_other_nodes_do_not_see_are_a_warning();
     plugged.programs_of_several_kinds_and_users();
     plugged.what_is_missing_is_reported();
     plugged.ends_leave_nothing();
@@ -274,32 +273,6 @@ impl Plugged<'_> {
         let alone = self.sh("-n1", "echo session $HEADWATER_SESSION");
         assert_eq!((alone.stdout.trim(), alone.stderr.as_str()), ("session", ""), "a job without a session");
         self.configure(&headwater_binary().display().to_string(), "");
-    }
-
-    fn locks_that_other_nodes_do_not_see_are_a_warning(&self) {
-        let locks = self.site.directory("locks");
-        let file = locks.join("file");
-        fs::write(&file, "").expect("an own directory");
-        let script = "import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(0.02)\n\
-                      f.write('1'); f.flush()";
-        // The warning may come when srun has ended.
-        let messages = self.directory.join("messages");
-        let run = |nodes: u32, via: &str| {
-            let headwater = format!("--headwater=shared={},via={via}", locks.display());
-            let into = format!("exec \"$@\" 2>{}", messages.display());
-            let srun = args(&format!("srun -N{nodes} -n{nodes} {headwater} {PYTHON} -c"), &[script]);
-            let shell = ["sh", "-c", &into, "sh"].map(String::from).to_vec();
-            let output = self.run(&[shell, srun, vec![file.display().to_string()]].concat());
-            assert_eq!((output.status, &*output.stderr), (0, ""), "{output:?}");
-        };
-        let printed = || fs::read_to_string(&messages).expect("the shell made it");
-        run(2, "audit");
-        assert_eq!(printed(), "");
-        run(1, "namespace");
-        assert_eq!(printed(), "");
-        run(2, "namespace");
-        let is_named = || printed().contains(&format!("warning: {}: processes of several", file.display()));
-        assert!(wait_until(STEP_MAX, is_named), "{}", printed());
     }
 
     fn programs_of_several_kinds_and_users(&self) {

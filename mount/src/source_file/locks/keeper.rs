@@ -1,0 +1,264 @@
+//! The thread that takes locks on the source files, and releases those of holders that are gone.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use headwater_fuse::{Lock, LockKind, NodeId, Reply};
+use rustix::io::Errno;
+
+use super::operations::{apply, find, is_excluded};
+use super::owner::{Life, Watch};
+use super::queue::{Action, Arrived, Holder, Wanted};
+use crate::worker::Connection;
+
+/// How often the keeper checks that those who have locks still exist.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a lock that another node excludes is tried before it fails: that node may be about to notice that its
+/// holder is gone.
+const TRY_MAX: Duration = Duration::from_millis(25);
+/// Bounds of the time between two tries for a lock that another node excludes.
+const RETRY_MIN: Duration = Duration::from_micros(500);
+const RETRY_MAX: Duration = Duration::from_millis(10);
+/// It is this part of the time that the lock has been waited for.
+const RETRY_PART: u32 = 8;
+/// Interrupts that may arrive before their request.
+const INTERRUPTED_MAX: usize = 64;
+/// Beyond so many holders, those that are gone are removed at once.
+const HELD_MAX: usize = 4096;
+
+/// The locks of a mount's files.
+struct Keeper<'a> {
+    connection: &'a Connection,
+    held: HashMap<Holder, Held>,
+    waiting: VecDeque<Wanted>,
+    watch: Watch,
+    check_at: Option<Instant>,
+    retry_at: Option<Instant>,
+    /// Interrupted requests that have not arrived, perhaps not yet.
+    interrupted: VecDeque<u64>,
+}
+
+/// A holder that has locks, or had some and still exists.
+struct Held {
+    /// While it has locks: an opening of the source file for this holder alone.
+    file: Option<Arc<OwnedFd>>,
+    pid: u32,
+    life: Life,
+}
+
+/// Takes locks until the file system is unmounted.
+pub(crate) fn run(connection: &Connection) {
+    let mut keeper = Keeper {
+        connection,
+        held: HashMap::new(),
+        waiting: VecDeque::new(),
+        watch: Watch::new(),
+        check_at: None,
+        retry_at: None,
+        interrupted: VecDeque::new(),
+    };
+    let locks = &connection.view.source_files.locks;
+    while let Some(arrived) = locks.next(keeper.check_at.into_iter().chain(keeper.retry_at).min()) {
+        // A successor answers what is not answered now.
+        let _serving = connection.gate.read().unwrap_or_else(PoisonError::into_inner);
+        keeper.step(arrived);
+    }
+}
+
+impl Keeper<'_> {
+    fn step(&mut self, arrived: Arrived) {
+        let now = Instant::now();
+        self.cancel(arrived.interrupted);
+        let mut is_any_free = false;
+        for node in arrived.forgotten {
+            let gone: Vec<Holder> = self.held.keys().filter(|holder| holder.node == node).copied().collect();
+            gone.into_iter().for_each(|holder| self.release(holder));
+        }
+        for wanted in arrived.wanted {
+            is_any_free |= wanted.lock.kind == LockKind::Unlock;
+            if let Some(at) = self.interrupted.iter().position(|unique| *unique == wanted.unique) {
+                self.interrupted.remove(at);
+                self.fail(&wanted, Errno::INTR);
+            } else if !self.attempt(&wanted) {
+                self.waiting.push_back(wanted);
+            }
+        }
+        if self.check_at.is_some_and(|at| at <= now) {
+            is_any_free |= self.release_dead(None);
+        }
+        if is_any_free || self.retry_at.is_some_and(|at| at <= now) {
+            self.try_again();
+        }
+        let is_any_locked = self.held.values().any(|held| held.file.is_some());
+        self.check_at = is_any_locked.then(|| self.check_at.filter(|at| *at > now).unwrap_or(now + CHECK_INTERVAL));
+        let shortest = self.waiting.iter().map(|wanted| wanted.since.elapsed()).min();
+        self.retry_at = shortest.map(|age| now + (age / RETRY_PART).clamp(RETRY_MIN, RETRY_MAX));
+    }
+
+    /// Ends the waiting of interrupted requests.
+    fn cancel(&mut self, interrupted: Vec<u64>) {
+        for unique in interrupted {
+            match self.waiting.iter().position(|wanted| wanted.unique == unique) {
+                Some(at) => {
+                    let wanted = self.waiting.remove(at).expect("it is there");
+                    self.fail(&wanted, Errno::INTR);
+                }
+                None => self.interrupted.push_back(unique),
+            }
+        }
+        let surplus = self.interrupted.len().saturating_sub(INTERRUPTED_MAX);
+        self.interrupted.drain(..surplus);
+    }
+
+    /// Tries the requests that wait, of each file until one fails: that one is the last next time.
+    fn try_again(&mut self) {
+        let mut excluded = HashSet::new();
+        let mut failed = Vec::new();
+        for wanted in std::mem::take(&mut self.waiting) {
+            let file = (wanted.holder.node, wanted.holder.is_flock);
+            if excluded.contains(&file) {
+                self.waiting.push_back(wanted);
+            } else if !self.attempt(&wanted) {
+                excluded.insert(file);
+                failed.push(wanted);
+            }
+        }
+        self.waiting.extend(failed);
+    }
+
+    /// Serves a request. Returns false if it has to wait.
+    fn attempt(&mut self, wanted: &Wanted) -> bool {
+        self.release_predecessor(wanted);
+        let held = self.held.get(&wanted.holder).and_then(|held| held.file.as_ref());
+        let file = Arc::clone(held.unwrap_or(&wanted.file));
+        if wanted.action == Action::Find {
+            self.find(wanted, &file);
+            return true;
+        }
+        let mut result = apply(&file, &wanted.lock);
+        if is_excluded(result) && self.release_dead(Some(wanted.holder.node)) {
+            result = apply(&file, &wanted.lock);
+        }
+        match result {
+            Ok(()) => self.grant(wanted, file),
+            excluded if is_excluded(excluded) => {
+                let is_from_here = self.others(wanted).next().is_some();
+                let fails = is_from_here || wanted.since.elapsed() >= TRY_MAX;
+                if wanted.action == Action::Wait || !fails {
+                    return false;
+                }
+                self.fail(wanted, Errno::AGAIN);
+            }
+            Err(errno) => self.fail(wanted, errno),
+        }
+        true
+    }
+
+    /// The kernel's number of a holder may be in use again, and a process may have closed and opened the file since.
+    fn release_predecessor(&mut self, wanted: &Wanted) {
+        let Some(held) = self.held.get(&wanted.holder) else { return };
+        if wanted.lock.kind != LockKind::Unlock && !held.life.is_there(self.watch.descriptions().as_ref()) {
+            self.release(wanted.holder);
+        }
+    }
+
+    fn find(&self, wanted: &Wanted, file: &OwnedFd) {
+        let found = find(file, &wanted.lock);
+        let mut others = self.others(wanted);
+        // Locks of the source file have no process here.
+        let pid = others.next().map(|held| held.pid).filter(|_| others.next().is_none()).unwrap_or_default();
+        let reply = self.reply(wanted);
+        let _ = match found {
+            Ok(found) => reply.lock(found.map(|found| Lock { pid, ..found }).as_ref()),
+            Err(errno) => reply.error(errno.raw_os_error()),
+        };
+    }
+
+    /// Returns the other holders of such locks of the same file on this node.
+    fn others(&self, wanted: &Wanted) -> impl Iterator<Item = &Held> {
+        let Holder { node, owner, is_flock } = wanted.holder;
+        let others = self.held.iter().filter(move |(other, held)| {
+            (other.node, other.is_flock) == (node, is_flock) && other.owner != owner && held.file.is_some()
+        });
+        others.map(|(_, held)| held)
+    }
+
+    fn grant(&mut self, wanted: &Wanted, file: Arc<OwnedFd>) {
+        let Wanted { holder, lock, .. } = wanted;
+        let is_first = self.held.get(holder).is_none_or(|held| held.file.is_none());
+        if lock.kind != LockKind::Unlock {
+            if is_first {
+                self.note(wanted, file);
+            }
+            self.drop_pages(holder.node);
+        } else if lock.is_flock || (lock.start, lock.end) == (0, Lock::END) {
+            self.unlock(*holder);
+        }
+        let is_answered = self.reply(wanted).ok().is_ok();
+        if is_first && !is_answered {
+            self.unlock(*holder);
+        }
+    }
+
+    /// Notes that a holder has its first lock. One that had locks before is watched already.
+    fn note(&mut self, wanted: &Wanted, file: Arc<OwnedFd>) {
+        if self.held.len() >= HELD_MAX {
+            self.release_dead(None);
+        }
+        let (watch, lock) = (&mut self.watch, &wanted.lock);
+        let new = || Held { file: None, pid: lock.pid, life: watch.begin(lock, wanted.thread) };
+        self.held.entry(wanted.holder).or_insert_with(new).file = Some(Arc::clone(&file));
+        self.connection.view.source_files.locks.set_file(wanted.holder, Some(file));
+    }
+
+    /// Before the lock was free, another node may have changed what the kernel keeps.
+    fn drop_pages(&self, node: NodeId) {
+        let view = &self.connection.view;
+        if !view.source_files.kept.is_alone()
+            && let Some(device) = self.connection.devices.first()
+            && let Err(error) = device.invalidate_node(node, 0, 0)
+        {
+            tracing::debug!(%error, "the kernel refused to drop the pages of a locked file");
+        }
+    }
+
+    /// Releases the locks of holders that are gone, of all files or of one. Returns true if there were any.
+    fn release_dead(&mut self, node: Option<NodeId>) -> bool {
+        let there = self.watch.descriptions();
+        let of = |holder: &&Holder| node.is_none_or(|node| holder.node == node);
+        let dead: Vec<Holder> = self
+            .held
+            .keys()
+            .filter(of)
+            .filter(|holder| !self.held[holder].life.is_there(there.as_ref()))
+            .copied()
+            .collect();
+        dead.iter().for_each(|holder| self.release(*holder));
+        !dead.is_empty()
+    }
+
+    fn release(&mut self, holder: Holder) {
+        self.unlock(holder);
+        self.held.remove(&holder);
+    }
+
+    /// Releases all locks of a holder.
+    fn unlock(&mut self, holder: Holder) {
+        let Some(file) = self.held.get_mut(&holder).and_then(|held| held.file.take()) else { return };
+        self.connection.view.source_files.locks.set_file(holder, None);
+        let (start, end, pid) = (0, Lock::END, 0);
+        let all = Lock { owner: holder.owner, kind: LockKind::Unlock, start, end, pid, is_flock: holder.is_flock };
+        // A worker may have the file, too, so that closing it would release nothing yet.
+        let _ = apply(&file, &all);
+    }
+
+    fn fail(&self, wanted: &Wanted, errno: Errno) {
+        let _ = self.reply(wanted).error(errno.raw_os_error());
+    }
+
+    fn reply(&self, wanted: &Wanted) -> Reply<'_> {
+        Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }
+    }
+}

@@ -1,0 +1,200 @@
+//! Whether those who have locks still exist.
+//!
+//! A lock of `flock`, or one with `F_OFD_…`, belongs to an open file description, which processes share and inherit: it
+//! ends with the last descriptor. An epoll instance forgets a description just then, and lists those that it has
+//! (epoll(7), proc_pid_fdinfo(5)). A lock of `fcntl` belongs to a process, and ends when that closes its descriptor.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use headwater_fuse::Lock;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+/// The open file descriptions of holders.
+pub(super) struct Watch {
+    epoll: Option<OwnedFd>,
+    last: u64,
+}
+
+/// What a holder's locks live as long as.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// The number of the description, if it is watched.
+    description: Option<u64>,
+    /// For locks of processes, or if the description can't be watched.
+    process: Option<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    /// When it started, in ticks since the machine's start.
+    started: u64,
+    /// The descriptor, if it is known.
+    descriptor: Option<i32>,
+}
+
+impl Watch {
+    pub(super) fn new() -> Watch {
+        let epoll = epoll::create(CreateFlags::CLOEXEC);
+        Watch { epoll: epoll.inspect_err(|error| tracing::warn!(%error, "no epoll instance for locks")).ok(), last: 0 }
+    }
+
+    /// Returns what the lock of this thread, which waits for it, lives as long as.
+    pub(super) fn begin(&mut self, lock: &Lock, thread: u32) -> Life {
+        let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok().and_then(|text| SystemCall::parse(&text));
+        let is_of_process = !lock.is_flock && call.is_none_or(|call| !call.is_of_description());
+        let descriptor = call.map(|call| call.descriptor);
+        let description = descriptor.and_then(|descriptor| {
+            let watched = self.watch(lock.pid, descriptor);
+            watched.inspect_err(|error| tracing::debug!(%error, pid = lock.pid, "a description can't be watched")).ok()
+        });
+        let process = (is_of_process || description.is_none()).then(|| Process::of(lock.pid, descriptor)).flatten();
+        Life { description, process }
+    }
+
+    fn watch(&mut self, pid: u32, descriptor: i32) -> Result<u64, Errno> {
+        let epoll = self.epoll.as_ref().ok_or(Errno::MFILE)?;
+        let pid = Pid::from_raw(pid as i32).ok_or(Errno::SRCH)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        // Another descriptor of the description, until it is watched.
+        let mut file = pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty())?;
+        self.last += 1;
+        // Of one description, the instance takes each number of a descriptor once. It may have several holders.
+        loop {
+            match epoll::add(epoll, &file, EventData::new_u64(self.last), EventFlags::empty()) {
+                Err(Errno::EXIST) => file = fcntl_dupfd_cloexec(&file, file.as_raw_fd() + 1)?,
+                result => return result.map(|()| self.last),
+            }
+        }
+    }
+
+    /// Returns the numbers of the descriptions that exist; `None` if that can't be read now.
+    pub(super) fn descriptions(&self) -> Option<HashSet<u64>> {
+        let epoll = self.epoll.as_ref()?;
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", epoll.as_raw_fd())).ok()?;
+        Some(text.lines().filter_map(watched).collect())
+    }
+}
+
+impl Life {
+    /// Returns true if the holder is still there, given the descriptions that are.
+    pub(super) fn is_there(&self, descriptions: Option<&HashSet<u64>>) -> bool {
+        let has_ended = |number| descriptions.is_some_and(|descriptions| !descriptions.contains(&number));
+        !self.description.is_some_and(has_ended) && self.process.as_ref().is_none_or(Process::has_it_open)
+    }
+}
+
+impl Process {
+    fn of(pid: u32, descriptor: Option<i32>) -> Option<Process> {
+        started(pid).map(|started| Process { pid, started, descriptor })
+    }
+
+    fn has_it_open(&self) -> bool {
+        let has = |descriptor| {
+            let link = fs::symlink_metadata(format!("/proc/{}/fd/{descriptor}", self.pid));
+            !link.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        started(self.pid) == Some(self.started) && self.descriptor.is_none_or(has)
+    }
+}
+
+/// A system call in progress: proc_pid_syscall(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SystemCall {
+    descriptor: i32,
+    command: u64,
+}
+
+impl SystemCall {
+    fn parse(text: &str) -> Option<SystemCall> {
+        let mut fields = text.split_whitespace();
+        // "running" has no fields behind it.
+        fields.next()?;
+        let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+        let descriptor = i32::try_from(argument()? as u32).ok()?;
+        Some(SystemCall { descriptor, command: argument()? })
+    }
+
+    /// Returns true for the commands of `fcntl` whose locks belong to a description.
+    fn is_of_description(&self) -> bool {
+        [libc::F_OFD_GETLK, libc::F_OFD_SETLK, libc::F_OFD_SETLKW].iter().any(|known| *known as u64 == self.command)
+    }
+}
+
+/// Returns the number that was given with a watched description, of a line of an epoll instance.
+fn watched(line: &str) -> Option<u64> {
+    let mut fields = line.strip_prefix("tfd:")?.split_whitespace();
+    fields.find(|field| *field == "data:")?;
+    u64::from_str_radix(fields.next()?, 16).ok()
+}
+
+/// Returns when a process started, unless it has ended: proc_pid_stat(5).
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may contain anything.
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
+    let state = fields.next()?;
+    // Of a process whose first thread has ended, others may go on.
+    let has_ended =
+        matches!(state, "Z" | "X") && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) < 2;
+    fields.nth(18)?.parse().ok().filter(|_| !has_ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_calls_are_read() {
+        let text = "72 0x9 0x7 0x7ffc 0x0 0x0 0x0 0x7ffc 0x7f00\n";
+        assert_eq!(SystemCall::parse(text), Some(SystemCall { descriptor: 9, command: 7 }));
+        assert!(SystemCall::parse("72 0x9 0x25 0x0").is_some_and(|call| call.is_of_description()));
+        assert_eq!(SystemCall::parse("running\n"), None);
+    }
+
+    #[test]
+    fn lines_of_an_epoll_instance_are_read() {
+        assert_eq!(watched("tfd:        5 events:       19 data:               1f  pos:0 ino:61 sdev:d"), Some(0x1f));
+        assert_eq!(watched("flags:\t02"), None);
+    }
+
+    #[test]
+    fn a_description_is_there_until_its_last_descriptor_is_closed() {
+        let mut watch = Watch::new();
+        let (first, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let second = first.try_clone().unwrap();
+        let number = watch.watch(std::process::id(), first.as_raw_fd()).unwrap();
+        drop(first);
+        assert_eq!(watch.descriptions(), Some(HashSet::from([number])));
+        drop(second);
+        // A child that another test starts has it until it executes its program.
+        while watch.descriptions() != Some(HashSet::new()) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_description_with_several_holders_is_there_for_each() {
+        let mut watch = Watch::new();
+        let (file, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let numbers: HashSet<u64> =
+            (0..8).map(|_| watch.watch(std::process::id(), file.as_raw_fd()).unwrap()).collect();
+        assert_eq!(numbers.len(), 8);
+        assert_eq!(watch.descriptions(), Some(numbers));
+    }
+
+    #[test]
+    fn a_process_is_there_until_it_ends_or_closes_its_descriptor() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = |descriptor| Process::of(child.id(), Some(descriptor)).unwrap();
+        let (with, without) = (process(0), process(99));
+        assert!(with.has_it_open() && !without.has_it_open());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!with.has_it_open());
+    }
+}

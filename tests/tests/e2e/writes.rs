@@ -1,7 +1,7 @@
 //! A job's writes below the scope reach the source at once; the other nodes see them, and so does a process that has
 //! the file open.
 
-use headwater_tests::harness::{Fixture, Mechanism, Output, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Output, Program, is_root, user};
 
 /// Opens a file by each call, has another process change it by each call, and prints what each shows once it shows
 /// anything new, or after ten seconds.
@@ -227,6 +227,38 @@ pub fn locks_exclude_the_processes_of_other_nodes(via: Mechanism) {
     let counted = files.map(|file| std::fs::read_to_string(file).expect("an own file"));
     // By four processes, with two kinds of locks and with one.
     assert_eq!(counted, [4 * 2 * 33, 4 * (33 + 3)].map(|count| format!("{count:08}")));
+}
+
+/// A program that prints what each call about locks does.
+const LOCKS: &str = include_str!("../../programs/locks.py");
+
+pub fn locks_are_those_of_the_source_file(via: Mechanism) {
+    let fixture = Fixture::new("locking");
+    let program = |directory: &str| {
+        std::fs::create_dir_all(fixture.path(directory)).expect("an own directory");
+        Program::new("python3").args(["-c", LOCKS]).arg(fixture.path(directory))
+    };
+    let plain = program("plain").run();
+    assert!(plain.status == 0 && plain.stdout.contains("a circle EDEADL"), "{plain:?}");
+    fixture.headwater().via(via).run(&program("session")).output.assert_same(&plain);
+    if is_root() && via == Mechanism::Namespace {
+        let own = Program::new("chown").args(["-R", "1:1"]).arg(fixture.shared()).run();
+        assert_eq!(own.status, 0, "{own:?}");
+        let user = fixture.commands_of(&user::ORDINARY);
+        fixture.headwater().via(via).behind(&user).run(&program("session")).output.assert_same(&plain);
+    }
+}
+
+pub fn locks_exclude_processes_outside(via: Mechanism) {
+    let fixture = Fixture::new("outside");
+    let file = fixture.file("pkg/file", "", 0o644);
+    let program = Program::new("flock").arg("-n").arg(&file).arg("true");
+    let status = || fixture.headwater().via(via).run(&program).output.status;
+    let held = std::fs::File::open(&file).expect("an own file");
+    held.lock().expect("it is free");
+    assert_eq!(status(), 1);
+    drop(held);
+    assert_eq!(status(), 0);
 }
 
 /// Counts in files of all nodes, each of which a file, a directory or a link with a fixed name protects. The size of

@@ -9,7 +9,7 @@ use headwater_fuse::{Lock, LockKind, NodeId, Reply};
 use rustix::io::Errno;
 
 use super::operations::{apply, find, is_excluded};
-use super::owner::{Life, Watch};
+use super::owner::{Life, Watch, is_of_description};
 use super::queue::{Action, Arrived, Holder, Wanted};
 use crate::worker::Connection;
 
@@ -25,6 +25,8 @@ const RETRY_MAX: Duration = Duration::from_millis(10);
 const RETRY_PART: u32 = 8;
 /// Interrupts that may arrive before their request.
 const INTERRUPTED_MAX: usize = 64;
+/// The longest circle of processes that wait for each other which is noticed.
+const DEADLOCK_MAX: usize = 10;
 /// Beyond so many holders, those that are gone are removed at once.
 const HELD_MAX: usize = 4096;
 
@@ -116,7 +118,8 @@ impl Keeper<'_> {
     fn try_again(&mut self) {
         let mut excluded = HashSet::new();
         let mut failed = Vec::new();
-        for wanted in std::mem::take(&mut self.waiting) {
+        for _ in 0..self.waiting.len() {
+            let Some(wanted) = self.waiting.pop_front() else { break };
             let file = (wanted.holder.node, wanted.holder.is_flock);
             if excluded.contains(&file) {
                 self.waiting.push_back(wanted);
@@ -143,10 +146,16 @@ impl Keeper<'_> {
         }
         match result {
             Ok(()) => self.grant(wanted, file),
+            excluded if is_excluded(excluded) && wanted.action == Action::Wait => {
+                let is_deadlock = !self.waiting.is_empty() && self.waits_for_itself(wanted);
+                if is_deadlock {
+                    self.fail(wanted, Errno::DEADLK);
+                }
+                return is_deadlock;
+            }
             excluded if is_excluded(excluded) => {
-                let is_from_here = self.others(wanted).next().is_some();
-                let fails = is_from_here || wanted.since.elapsed() >= TRY_MAX;
-                if wanted.action == Action::Wait || !fails {
+                let is_from_here = self.others(wanted.holder).next().is_some();
+                if !is_from_here && wanted.since.elapsed() < TRY_MAX {
                     return false;
                 }
                 self.fail(wanted, Errno::AGAIN);
@@ -164,25 +173,54 @@ impl Keeper<'_> {
         }
     }
 
-    fn find(&self, wanted: &Wanted, file: &OwnedFd) {
-        let found = find(file, &wanted.lock);
-        let mut others = self.others(wanted);
-        // Locks of the source file have no process here.
-        let pid = others.next().map(|held| held.pid).filter(|_| others.next().is_none()).unwrap_or_default();
+    fn find(&mut self, wanted: &Wanted, file: &OwnedFd) {
+        let mut found = find(file, &wanted.lock);
+        if matches!(found, Ok(Some(_))) && self.release_dead(Some(wanted.holder.node)) {
+            found = find(file, &wanted.lock);
+        }
         let reply = self.reply(wanted);
         let _ = match found {
-            Ok(found) => reply.lock(found.map(|found| Lock { pid, ..found }).as_ref()),
+            Ok(found) => {
+                let by = |found: &Lock| self.holder_of(wanted.holder, found).map(|holder| self.held[&holder].pid);
+                reply.lock(found.map(|found| Lock { pid: by(&found).unwrap_or_default(), ..found }).as_ref())
+            }
             Err(errno) => reply.error(errno.raw_os_error()),
         };
     }
 
+    /// Returns the holder of a lock that excludes this one's, if it is on this node: its own locks don't exclude it.
+    fn holder_of(&self, holder: Holder, found: &Lock) -> Option<Holder> {
+        let first = Lock { kind: LockKind::Exclusive, end: found.start, ..*found };
+        let has_it = |held: &Held| held.file.as_ref().is_some_and(|file| matches!(find(file, &first), Ok(None)));
+        self.others(holder).find(|(_, held)| has_it(held)).map(|(other, _)| *other)
+    }
+
     /// Returns the other holders of such locks of the same file on this node.
-    fn others(&self, wanted: &Wanted) -> impl Iterator<Item = &Held> {
-        let Holder { node, owner, is_flock } = wanted.holder;
-        let others = self.held.iter().filter(move |(other, held)| {
+    fn others(&self, holder: Holder) -> impl Iterator<Item = (&Holder, &Held)> {
+        let Holder { node, owner, is_flock } = holder;
+        self.held.iter().filter(move |(other, held)| {
             (other.node, other.is_flock) == (node, is_flock) && other.owner != owner && held.file.is_some()
-        });
-        others.map(|(_, held)| held)
+        })
+    }
+
+    /// Returns true if a process waits for one that waits for it, directly or by others. As in the kernel, that is a
+    /// matter of the locks of processes.
+    fn waits_for_itself(&self, wanted: &Wanted) -> bool {
+        let mut next = wanted;
+        for _ in 0..DEADLOCK_MAX {
+            if next.lock.is_flock || is_of_description(next.thread) {
+                return false;
+            }
+            let found = find(&next.file, &next.lock).ok().flatten();
+            let Some(holder) = found.and_then(|found| self.holder_of(next.holder, &found)) else { return false };
+            if holder.owner == wanted.holder.owner {
+                return true;
+            }
+            let waits = |other: &&Wanted| other.holder.owner == holder.owner && other.action == Action::Wait;
+            let Some(other) = self.waiting.iter().find(waits) else { return false };
+            next = other;
+        }
+        false
     }
 
     fn grant(&mut self, wanted: &Wanted, file: Arc<OwnedFd>) {

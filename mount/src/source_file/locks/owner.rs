@@ -45,7 +45,7 @@ impl Watch {
 
     /// Returns what the lock of this thread, which waits for it, lives as long as.
     pub(super) fn begin(&mut self, lock: &Lock, thread: u32) -> Life {
-        let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok().and_then(|text| SystemCall::parse(&text));
+        let call = SystemCall::of(thread);
         let is_of_process = !lock.is_flock && call.is_none_or(|call| !call.is_of_description());
         let descriptor = call.map(|call| call.descriptor);
         let description = descriptor.and_then(|descriptor| {
@@ -102,6 +102,11 @@ impl Process {
     }
 }
 
+/// Returns true if this thread wants a lock that belongs to a description, by `F_OFD_…`.
+pub(super) fn is_of_description(thread: u32) -> bool {
+    SystemCall::of(thread).is_some_and(|call| call.is_of_description())
+}
+
 /// A system call in progress: proc_pid_syscall(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SystemCall {
@@ -110,6 +115,10 @@ struct SystemCall {
 }
 
 impl SystemCall {
+    fn of(thread: u32) -> Option<SystemCall> {
+        SystemCall::parse(&fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?)
+    }
+
     fn parse(text: &str) -> Option<SystemCall> {
         let mut fields = text.split_whitespace();
         // "running" has no fields behind it.

@@ -230,7 +230,7 @@ pub fn locks_exclude_the_processes_of_other_nodes(via: Mechanism) {
 }
 
 /// A program that prints what each call about locks does.
-const LOCKS: &str = include_str!("../../programs/locks.py");
+const LOCKS: &str = include_str!("../../programs/changes/locks.py");
 
 pub fn locks_are_those_of_the_source_file(via: Mechanism) {
     let fixture = Fixture::new("locking");

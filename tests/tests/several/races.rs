@@ -60,7 +60,7 @@ fn workers(listener: &TcpListener, count: usize) -> Vec<Worker> {
 /// Races `races` times, with `writers` changes at once.
 pub fn race(via: Mechanism, seed: u64, races: usize, writers: usize) {
     let fixture = Fixture::new("race");
-    let program = fixture.build("race.c", "race", &["-std=gnu11"]);
+    let program = fixture.build("changes/race.c", "race", &["-std=gnu11"]);
     let tree = fixture.path("tree");
     ["a", "b"].iter().for_each(|name| std::fs::create_dir_all(tree.join(name)).expect("an own directory"));
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");

@@ -1,6 +1,7 @@
 //! The thread that takes locks on the source files, and releases those of holders that are gone.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,8 +64,6 @@ pub(crate) fn run(connection: &Connection) {
     };
     let locks = &connection.view.source_files.locks;
     while let Some(arrived) = locks.next(keeper.check_at.into_iter().chain(keeper.retry_at).min()) {
-        // A successor answers what is not answered now.
-        let _serving = connection.gate.read().unwrap_or_else(PoisonError::into_inner);
         keeper.step(arrived);
     }
 }
@@ -178,14 +177,14 @@ impl Keeper<'_> {
         if matches!(found, Ok(Some(_))) && self.release_dead(Some(wanted.holder.node)) {
             found = find(file, &wanted.lock);
         }
-        let reply = self.reply(wanted);
-        let _ = match found {
+        let by = |found: &Lock| self.holder_of(wanted.holder, found).map(|holder| self.held[&holder].pid);
+        match found {
             Ok(found) => {
-                let by = |found: &Lock| self.holder_of(wanted.holder, found).map(|holder| self.held[&holder].pid);
-                reply.lock(found.map(|found| Lock { pid: by(&found).unwrap_or_default(), ..found }).as_ref())
+                let found = found.map(|found| Lock { pid: by(&found).unwrap_or_default(), ..found });
+                self.answer(wanted, |reply| reply.lock(found.as_ref()));
             }
-            Err(errno) => reply.error(errno.raw_os_error()),
-        };
+            Err(errno) => self.fail(wanted, errno),
+        }
     }
 
     /// Returns the holder of a lock that excludes this one's, if it is on this node: its own locks don't exclude it.
@@ -234,7 +233,7 @@ impl Keeper<'_> {
         } else if lock.is_flock || (lock.start, lock.end) == (0, Lock::END) {
             self.unlock(*holder);
         }
-        let is_answered = self.reply(wanted).ok().is_ok();
+        let is_answered = self.answer(wanted, |reply| reply.ok());
         if is_first && !is_answered {
             self.unlock(*holder);
         }
@@ -293,10 +292,12 @@ impl Keeper<'_> {
     }
 
     fn fail(&self, wanted: &Wanted, errno: Errno) {
-        let _ = self.reply(wanted).error(errno.raw_os_error());
+        self.answer(wanted, |reply| reply.error(errno.raw_os_error()));
     }
 
-    fn reply(&self, wanted: &Wanted) -> Reply<'_> {
-        Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }
+    /// Returns false if the kernel no longer waits. Once there is a successor, that one answers.
+    fn answer(&self, wanted: &Wanted, write: impl FnOnce(&Reply<'_>) -> io::Result<()>) -> bool {
+        let _serving = self.connection.gate.read().unwrap_or_else(PoisonError::into_inner);
+        write(&Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }).is_ok()
     }
 }

@@ -37,8 +37,6 @@ fn dispatch(call: &Call<'_>) -> Flow {
         Operation::Read { offset, bytes } => either(content::read(call, offset, bytes)),
         Operation::Lseek { offset, whence } => either(content::seek(call, offset, whence)),
         Operation::Getlk(lock) => locks::serve(call, lock, Action::Find),
-        Operation::Setlk { lock, waits: false } => locks::serve(call, lock, Action::Try),
-        Operation::Setlk { lock, waits: true } => locks::serve(call, lock, Action::Wait),
         Operation::Release { handle } => content::release(call, handle),
         Operation::Opendir => directory::open(call),
         Operation::Readdir { offset, bytes, plus } => directory::read(call, offset, bytes, plus),

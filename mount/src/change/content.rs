@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use headwater_abi::Path;
-use headwater_fuse::NodeId;
+use headwater_fuse::{Lock, LockKind, NodeId};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use super::passthrough::{Stop, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
+use crate::source_file::locks::{self, Action};
 use crate::source_file::{Identity, Target, Writer, check_file, reader, target_of};
 
 /// OPEN for writing, where the kernel asks for it.
@@ -46,6 +47,15 @@ pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> R
     let writer = passthrough_writer(call)?;
     as_writer(call.request, || fallocate(&*writer.fd, FallocateFlags::from_bits_retain(mode), offset, bytes))?;
     Ok(answered(call.reply.ok()))
+}
+
+/// SETLK and SETLKW. Who has a lock sees what others have changed before, other jobs included: the source file serves
+/// the path.
+pub(super) fn lock(call: &Call<'_>, lock: Lock, waits: bool) -> Result<Flow, Stop> {
+    if lock.kind != LockKind::Unlock && call.view.has_source {
+        make_passthrough(call, &path_of(call)?, false)?;
+    }
+    Ok(locks::serve(call, lock, if waits { Action::Wait } else { Action::Try }))
 }
 
 /// FSYNC. A file that was not changed needs none.

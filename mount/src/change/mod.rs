@@ -36,6 +36,7 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
             content::write(call, offset, flags, is_from_cache, data)
         }
         Operation::Fallocate { offset, bytes, mode } => content::allocate(call, offset, bytes, mode),
+        Operation::Setlk { lock, waits } => content::lock(call, lock, waits),
         Operation::Fsync { data_only } => content::sync(call, data_only),
         Operation::Fsyncdir { data_only } => content::sync_directory(call, data_only),
         // COPY_FILE_RANGE: the kernel then reads and writes.

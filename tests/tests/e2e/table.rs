@@ -101,6 +101,7 @@ macro_rules! at_original_paths {
                 locks_are_those_of_the_source_file,
                 locks_exclude_the_processes_of_other_nodes,
                 locks_exclude_processes_outside,
+                what_was_changed_under_a_lock_is_seen_behind_it,
                 lock_files_exclude_the_processes_of_other_nodes,
             ],
         }

@@ -1,7 +1,9 @@
 //! A job's writes below the scope reach the source at once; the other nodes see them, and so does a process that has
 //! the file open.
 
-use headwater_tests::harness::{Fixture, Mechanism, Output, Program, is_root, user};
+use std::io::Write;
+
+use headwater_tests::harness::{Fixture, Mechanism, Output, Program, is_root, user, wait_until};
 
 /// Opens a file by each call, has another process change it by each call, and prints what each shows once it shows
 /// anything new, or after ten seconds.
@@ -259,6 +261,36 @@ pub fn locks_exclude_processes_outside(via: Mechanism) {
     assert_eq!(status(), 1);
     drop(held);
     assert_eq!(status(), 0);
+}
+
+/// Reads a file, waits for a lock that a process outside of the session has, and reads the file by the descriptor that
+/// it had before and by a new one.
+const BEHIND_A_LOCK: &str = r#"
+import fcntl, os, sys
+path = sys.argv[1]
+first = os.open(path, os.O_RDWR)
+print(os.pread(first, 20, 0).decode())
+open(path + ".ready", "w").close()
+fcntl.flock(first, fcntl.LOCK_EX)
+print(os.pread(first, 20, 0).decode(), open(path).read())
+"#;
+
+pub fn what_was_changed_under_a_lock_is_seen_behind_it(via: Mechanism) {
+    let fixture = Fixture::new("behind");
+    let file = fixture.file("pkg/file", "as it was", 0o644);
+    let modified = std::fs::metadata(&file).and_then(|known| known.modified()).expect("an own file");
+    let held = std::fs::File::options().write(true).open(&file).expect("an own file");
+    held.lock().expect("it is free");
+    let program = Program::new("python3").args(["-c", BEHIND_A_LOCK]).arg(&file);
+    let running = fixture.headwater().via(via).start(&program);
+    let is_ready = || fixture.path("pkg/file.ready").exists();
+    assert!(wait_until(std::time::Duration::from_secs(60), is_ready), "the program waits for the lock");
+    // With the same size and time.
+    (&held).write_all(b"is now so").expect("an own file");
+    held.set_modified(modified).expect("an own file");
+    drop(held);
+    let output = running.finish().output;
+    assert_eq!((output.status, &*output.stdout), (0, "as it was\nis now so is now so\n"), "{output:?}");
 }
 
 /// Counts in files of all nodes, each of which a file, a directory or a link with a fixed name protects. The size of

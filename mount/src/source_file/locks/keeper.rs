@@ -250,11 +250,9 @@ impl Keeper<'_> {
         self.connection.view.source_files.locks.set_file(wanted.holder, Some(file));
     }
 
-    /// Before the lock was free, another node may have changed what the kernel keeps.
+    /// Before the lock was free, another node or job may have changed what the kernel keeps.
     fn drop_pages(&self, node: NodeId) {
-        let view = &self.connection.view;
-        if !view.source_files.kept.is_alone()
-            && let Some(device) = self.connection.devices.first()
+        if let Some(device) = self.connection.devices.first()
             && let Err(error) = device.invalidate_node(node, 0, 0)
         {
             tracing::debug!(%error, "the kernel refused to drop the pages of a locked file");

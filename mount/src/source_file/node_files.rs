@@ -44,7 +44,7 @@ pub(crate) struct SourceFiles {
     /// Files of which the kernel has pages.
     pub(crate) kept: KeptPages,
     /// Those that are locked.
-    pub(crate) locks: Locks,
+    pub(crate) locks: Arc<Locks>,
     /// Threads that drop a directory's names.
     pub(super) dropping: AtomicUsize,
 }
@@ -80,7 +80,7 @@ impl SourceFiles {
             files: Files::new(open_max),
             served: ServedNodes::default(),
             kept: KeptPages::default(),
-            locks: Locks::default(),
+            locks: Arc::default(),
             dropping: AtomicUsize::new(0),
         }
     }

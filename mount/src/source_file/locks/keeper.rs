@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::operations::{apply, find, is_excluded};
 use super::owner::{Life, Watch, is_of_description};
 use super::queue::{Action, Arrived, Holder, Wanted};
+use super::waiter::Waiter;
 use crate::worker::Connection;
 
 /// How often the keeper checks that those who have locks still exist.
@@ -19,11 +20,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a lock that another node excludes is tried before it fails: that node may be about to notice that its
 /// holder is gone.
 const TRY_MAX: Duration = Duration::from_millis(25);
-/// Bounds of the time between two tries for a lock that another node excludes.
-const RETRY_MIN: Duration = Duration::from_micros(500);
-const RETRY_MAX: Duration = Duration::from_millis(10);
-/// It is this part of the time that the lock has been waited for.
-const RETRY_PART: u32 = 8;
+/// The time between two tries.
+const TRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Interrupts that may arrive before their request.
 const INTERRUPTED_MAX: usize = 64;
 /// The longest circle of processes that wait for each other which is noticed.
@@ -35,10 +33,12 @@ const HELD_MAX: usize = 4096;
 struct Keeper<'a> {
     connection: &'a Connection,
     held: HashMap<Holder, Held>,
-    waiting: VecDeque<Wanted>,
+    waiting: Vec<Waiting>,
+    /// Requests that don't wait, and may fail only because of a holder that is gone.
+    trying: Vec<Wanted>,
     watch: Watch,
     check_at: Option<Instant>,
-    retry_at: Option<Instant>,
+    try_at: Option<Instant>,
     /// Interrupted requests that have not arrived, perhaps not yet.
     interrupted: VecDeque<u64>,
 }
@@ -51,19 +51,30 @@ struct Held {
     life: Life,
 }
 
+/// A request for which a thread waits.
+struct Waiting {
+    wanted: Wanted,
+    /// The opening of the source file that the lock will belong to.
+    file: Arc<OwnedFd>,
+    waiter: Waiter,
+    /// The process no longer waits.
+    is_answered: bool,
+}
+
 /// Takes locks until the file system is unmounted.
 pub(crate) fn run(connection: &Connection) {
     let mut keeper = Keeper {
         connection,
         held: HashMap::new(),
-        waiting: VecDeque::new(),
+        waiting: Vec::new(),
+        trying: Vec::new(),
         watch: Watch::new(),
         check_at: None,
-        retry_at: None,
+        try_at: None,
         interrupted: VecDeque::new(),
     };
     let locks = &connection.view.source_files.locks;
-    while let Some(arrived) = locks.next(keeper.check_at.into_iter().chain(keeper.retry_at).min()) {
+    while let Some(arrived) = locks.next(keeper.check_at.into_iter().chain(keeper.try_at).min()) {
         keeper.step(arrived);
     }
 }
@@ -71,41 +82,41 @@ pub(crate) fn run(connection: &Connection) {
 impl Keeper<'_> {
     fn step(&mut self, arrived: Arrived) {
         let now = Instant::now();
-        self.cancel(arrived.interrupted);
-        let mut is_any_free = false;
+        self.cancel_interrupted(arrived.interrupted);
+        for (unique, result) in arrived.ended {
+            self.end(unique, result);
+        }
         for node in arrived.forgotten {
             let gone: Vec<Holder> = self.held.keys().filter(|holder| holder.node == node).copied().collect();
             gone.into_iter().for_each(|holder| self.release(holder));
         }
         for wanted in arrived.wanted {
-            is_any_free |= wanted.lock.kind == LockKind::Unlock;
             if let Some(at) = self.interrupted.iter().position(|unique| *unique == wanted.unique) {
                 self.interrupted.remove(at);
                 self.fail(&wanted, Errno::INTR);
-            } else if !self.attempt(&wanted) {
-                self.waiting.push_back(wanted);
+            } else {
+                self.serve(wanted);
             }
         }
         if self.check_at.is_some_and(|at| at <= now) {
-            is_any_free |= self.release_dead(None);
-        }
-        if is_any_free || self.retry_at.is_some_and(|at| at <= now) {
-            self.try_again();
+            self.release_dead(None);
+            self.cancel_circles();
+            self.waiting.iter().filter(|waiting| waiting.is_answered).for_each(|waiting| waiting.waiter.cancel());
         }
         let is_any_locked = self.held.values().any(|held| held.file.is_some());
-        self.check_at = is_any_locked.then(|| self.check_at.filter(|at| *at > now).unwrap_or(now + CHECK_INTERVAL));
-        let shortest = self.waiting.iter().map(|wanted| wanted.since.elapsed()).min();
-        self.retry_at = shortest.map(|age| now + (age / RETRY_PART).clamp(RETRY_MIN, RETRY_MAX));
+        let needs_checks = is_any_locked || self.waiting.iter().any(|waiting| waiting.is_answered);
+        self.check_at = needs_checks.then(|| self.check_at.filter(|at| *at > now).unwrap_or(now + CHECK_INTERVAL));
+        if self.try_at.is_some_and(|at| at <= now) {
+            std::mem::take(&mut self.trying).into_iter().for_each(|wanted| self.serve(wanted));
+        }
+        self.try_at = (!self.trying.is_empty()).then_some(now + TRY_INTERVAL);
     }
 
     /// Ends the waiting of interrupted requests.
-    fn cancel(&mut self, interrupted: Vec<u64>) {
+    fn cancel_interrupted(&mut self, interrupted: Vec<u64>) {
         for unique in interrupted {
-            match self.waiting.iter().position(|wanted| wanted.unique == unique) {
-                Some(at) => {
-                    let wanted = self.waiting.remove(at).expect("it is there");
-                    self.fail(&wanted, Errno::INTR);
-                }
+            match self.waiting.iter().position(|waiting| waiting.wanted.unique == unique) {
+                Some(at) => self.cancel(at, Errno::INTR),
                 None => self.interrupted.push_back(unique),
             }
         }
@@ -113,55 +124,86 @@ impl Keeper<'_> {
         self.interrupted.drain(..surplus);
     }
 
-    /// Tries the requests that wait, of each file until one fails: that one is the last next time.
-    fn try_again(&mut self) {
-        let mut excluded = HashSet::new();
-        let mut failed = Vec::new();
-        for _ in 0..self.waiting.len() {
-            let Some(wanted) = self.waiting.pop_front() else { break };
-            let file = (wanted.holder.node, wanted.holder.is_flock);
-            if excluded.contains(&file) {
-                self.waiting.push_back(wanted);
-            } else if !self.attempt(&wanted) {
-                excluded.insert(file);
-                failed.push(wanted);
-            }
+    /// Ends the waiting of processes that wait for each other, which may begin when another lock is returned.
+    fn cancel_circles(&mut self) {
+        let locked = self.held.iter().filter(|(holder, held)| held.file.is_some() && !holder.is_flock);
+        let owners: HashSet<u64> = locked.map(|(holder, _)| holder.owner).collect();
+        let is_circle = |waiting: &Waiting| {
+            let Waiting { wanted, is_answered, .. } = waiting;
+            !is_answered && owners.contains(&wanted.holder.owner) && self.waits_for_itself(wanted)
+        };
+        if let Some(at) = self.waiting.iter().position(is_circle) {
+            self.cancel(at, Errno::DEADLK);
         }
-        self.waiting.extend(failed);
     }
 
-    /// Serves a request. Returns false if it has to wait.
-    fn attempt(&mut self, wanted: &Wanted) -> bool {
-        self.release_predecessor(wanted);
+    /// Answers a request that waits. Its thread may have the lock already: the keeper returns that at its end.
+    fn cancel(&mut self, at: usize, errno: Errno) {
+        let waiting = &mut self.waiting[at];
+        waiting.waiter.cancel();
+        if !std::mem::replace(&mut waiting.is_answered, true) {
+            self.fail(&self.waiting[at].wanted, errno);
+        }
+    }
+
+    /// Handles the result of a thread that has waited.
+    fn end(&mut self, unique: u64, result: Result<(), Errno>) {
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.wanted.unique == unique) else { return };
+        let Waiting { wanted, file, is_answered, .. } = self.waiting.swap_remove(at);
+        let held = self.held.get(&wanted.holder).and_then(|held| held.file.as_ref());
+        let is_of_another = held.is_some_and(|held| !Arc::ptr_eq(held, &file));
+        match result {
+            // Closing the file returns the lock; if the holder has others with this opening, it ends with these.
+            _ if is_answered => {}
+            // Another thread of the holder has got a lock meanwhile, with another opening of the file.
+            Ok(()) if is_of_another => {
+                unlock(&file, wanted.holder);
+                self.serve(wanted);
+            }
+            Ok(()) => self.grant(&wanted, file),
+            Err(errno) => self.fail(&wanted, errno),
+        }
+    }
+
+    /// Serves a request, or has it wait.
+    fn serve(&mut self, wanted: Wanted) {
+        self.release_predecessor(&wanted);
         let held = self.held.get(&wanted.holder).and_then(|held| held.file.as_ref());
         let file = Arc::clone(held.unwrap_or(&wanted.file));
         if wanted.action == Action::Find {
-            self.find(wanted, &file);
-            return true;
+            return self.find(&wanted, &file);
         }
         let mut result = apply(&file, &wanted.lock);
         if is_excluded(result) && self.release_dead(Some(wanted.holder.node)) {
             result = apply(&file, &wanted.lock);
         }
         match result {
-            Ok(()) => self.grant(wanted, file),
-            excluded if is_excluded(excluded) && wanted.action == Action::Wait => {
-                let is_deadlock = !self.waiting.is_empty() && self.waits_for_itself(wanted);
-                if is_deadlock {
-                    self.fail(wanted, Errno::DEADLK);
-                }
-                return is_deadlock;
-            }
+            Ok(()) => self.grant(&wanted, file),
+            excluded if is_excluded(excluded) && wanted.action == Action::Wait => self.wait(wanted, file),
             excluded if is_excluded(excluded) => {
                 let is_from_here = self.others(wanted.holder).next().is_some();
-                if !is_from_here && wanted.since.elapsed() < TRY_MAX {
-                    return false;
+                if is_from_here || wanted.since.elapsed() >= TRY_MAX {
+                    self.fail(&wanted, Errno::AGAIN);
+                } else {
+                    self.trying.push(wanted);
                 }
-                self.fail(wanted, Errno::AGAIN);
             }
-            Err(errno) => self.fail(wanted, errno),
+            Err(errno) => self.fail(&wanted, errno),
         }
-        true
+    }
+
+    fn wait(&mut self, wanted: Wanted, file: Arc<OwnedFd>) {
+        if self.waits_for_itself(&wanted) {
+            return self.fail(&wanted, Errno::DEADLK);
+        }
+        let locks = &self.connection.view.source_files.locks;
+        match Waiter::start(locks, wanted.unique, Arc::clone(&file), wanted.lock) {
+            Ok(waiter) => self.waiting.push(Waiting { wanted, file, waiter, is_answered: false }),
+            Err(error) => {
+                tracing::warn!(%error, "no thread can wait for a lock");
+                self.fail(&wanted, Errno::NOLCK);
+            }
+        }
     }
 
     /// The kernel's number of a holder may be in use again, and a process may have closed and opened the file since.
@@ -215,9 +257,9 @@ impl Keeper<'_> {
             if holder.owner == wanted.holder.owner {
                 return true;
             }
-            let waits = |other: &&Wanted| other.holder.owner == holder.owner && other.action == Action::Wait;
+            let waits = |other: &&Waiting| other.wanted.holder.owner == holder.owner && !other.is_answered;
             let Some(other) = self.waiting.iter().find(waits) else { return false };
-            next = other;
+            next = &other.wanted;
         }
         false
     }
@@ -283,10 +325,8 @@ impl Keeper<'_> {
     fn unlock(&mut self, holder: Holder) {
         let Some(file) = self.held.get_mut(&holder).and_then(|held| held.file.take()) else { return };
         self.connection.view.source_files.locks.set_file(holder, None);
-        let (start, end, pid) = (0, Lock::END, 0);
-        let all = Lock { owner: holder.owner, kind: LockKind::Unlock, start, end, pid, is_flock: holder.is_flock };
         // A worker may have the file, too, so that closing it would release nothing yet.
-        let _ = apply(&file, &all);
+        unlock(&file, holder);
     }
 
     fn fail(&self, wanted: &Wanted, errno: Errno) {
@@ -298,4 +338,10 @@ impl Keeper<'_> {
         let _serving = self.connection.gate.read().unwrap_or_else(PoisonError::into_inner);
         write(&Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }).is_ok()
     }
+}
+
+/// Returns all locks of an opening.
+fn unlock(file: &OwnedFd, holder: Holder) {
+    let Holder { owner, is_flock, .. } = holder;
+    let _ = apply(file, &Lock { owner, kind: LockKind::Unlock, start: 0, end: Lock::END, pid: 0, is_flock });
 }

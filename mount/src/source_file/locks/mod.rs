@@ -9,6 +9,7 @@ pub(crate) mod keeper;
 mod operations;
 mod owner;
 pub(crate) mod queue;
+mod waiter;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,6 +1,10 @@
 //! Locks of a source file that is open for one holder.
 
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::OnceLock;
+use std::thread::JoinHandle;
 
 use headwater_fuse::{Lock, LockKind};
 use rustix::fs::{FlockOperation, flock};
@@ -22,6 +26,41 @@ pub(super) fn apply(file: &OwnedFd, lock: &Lock) -> Result<(), Errno> {
         return flock(file, operation);
     }
     command(file, libc::F_OFD_SETLK, &mut encode(lock))
+}
+
+/// Takes a lock as soon as nothing excludes it; EINTR after [`interrupt`].
+pub(super) fn apply_waiting(file: &OwnedFd, lock: &Lock) -> Result<(), Errno> {
+    match lock.kind {
+        LockKind::Shared if lock.is_flock => flock(file, FlockOperation::LockShared),
+        LockKind::Exclusive if lock.is_flock => flock(file, FlockOperation::LockExclusive),
+        LockKind::Unlock => apply(file, lock),
+        _ => command(file, libc::F_OFD_SETLKW, &mut encode(lock)),
+    }
+}
+
+/// Makes [`interrupt`] end a system call, once for the process.
+pub(super) fn let_interrupt() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static RESULT: OnceLock<bool> = OnceLock::new();
+    let is_set = RESULT.get_or_init(|| {
+        // SAFETY: all its fields are numbers, sets of bits and pointers that may be null.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        // SAFETY: the handler does nothing, and no other is used for this signal. Without SA_RESTART calls end.
+        unsafe { libc::sigaction(interrupting(), &raw const action, std::ptr::null_mut()) == 0 }
+    });
+    if *is_set { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+/// Interrupts the system call of a thread.
+pub(super) fn interrupt(thread: &JoinHandle<()>) {
+    // SAFETY: the thread's number is valid until the handle is given up.
+    unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, interrupting()) };
+}
+
+/// A signal that nothing else uses.
+fn interrupting() -> libc::c_int {
+    libc::SIGRTMIN() + 7
 }
 
 /// Returns a lock that excludes this one.

@@ -34,6 +34,8 @@ struct State {
 pub(super) struct Arrived {
     pub(super) wanted: Vec<Wanted>,
     pub(super) interrupted: Vec<u64>,
+    /// Requests for which a thread has waited, and its result.
+    pub(super) ended: Vec<(u64, Result<(), Errno>)>,
     /// Nodes that no process has open.
     pub(super) forgotten: Vec<NodeId>,
 }
@@ -151,6 +153,6 @@ impl Locks {
 
 impl Arrived {
     fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.interrupted.is_empty() && self.forgotten.is_empty()
+        self.wanted.is_empty() && self.interrupted.is_empty() && self.ended.is_empty() && self.forgotten.is_empty()
     }
 }

@@ -34,7 +34,8 @@ struct Keeper<'a> {
     connection: &'a Connection,
     held: HashMap<Holder, Held>,
     waiting: Vec<Waiting>,
-    /// Requests that don't wait, and may fail only because of a holder that is gone.
+    /// Requests that are tried again: those that may fail only because of a holder that is gone, and those for which no
+    /// thread can wait.
     trying: Vec<Wanted>,
     watch: Watch,
     check_at: Option<Instant>,
@@ -115,9 +116,14 @@ impl Keeper<'_> {
     /// Ends the waiting of interrupted requests.
     fn cancel_interrupted(&mut self, interrupted: Vec<u64>) {
         for unique in interrupted {
-            match self.waiting.iter().position(|waiting| waiting.wanted.unique == unique) {
-                Some(at) => self.cancel(at, Errno::INTR),
-                None => self.interrupted.push_back(unique),
+            let waits = |wanted: &Wanted| wanted.unique == unique && wanted.action == Action::Wait;
+            if let Some(at) = self.waiting.iter().position(|waiting| waits(&waiting.wanted)) {
+                self.cancel(at, Errno::INTR);
+            } else if let Some(at) = self.trying.iter().position(waits) {
+                let wanted = self.trying.swap_remove(at);
+                self.fail(&wanted, Errno::INTR);
+            } else {
+                self.interrupted.push_back(unique);
             }
         }
         let surplus = self.interrupted.len().saturating_sub(INTERRUPTED_MAX);
@@ -200,8 +206,8 @@ impl Keeper<'_> {
         match Waiter::start(locks, wanted.unique, Arc::clone(&file), wanted.lock) {
             Ok(waiter) => self.waiting.push(Waiting { wanted, file, waiter, is_answered: false }),
             Err(error) => {
-                tracing::warn!(%error, "no thread can wait for a lock");
-                self.fail(&wanted, Errno::NOLCK);
+                tracing::debug!(%error, "no thread can wait for a lock, which is tried again and again");
+                self.trying.push(wanted);
             }
         }
     }
@@ -287,7 +293,8 @@ impl Keeper<'_> {
             self.release_dead(None);
         }
         let (watch, lock) = (&mut self.watch, &wanted.lock);
-        let new = || Held { file: None, pid: lock.pid, life: watch.begin(lock, wanted.thread) };
+        let path = self.connection.view.path_of(wanted.holder.node);
+        let new = || Held { file: None, pid: lock.pid, life: watch.begin(lock, wanted.thread, path.as_ref()) };
         self.held.entry(wanted.holder).or_insert_with(new).file = Some(Arc::clone(&file));
         self.connection.view.source_files.locks.set_file(wanted.holder, Some(file));
     }

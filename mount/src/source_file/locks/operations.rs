@@ -1,9 +1,7 @@
 //! Locks of a source file that is open for one holder.
 
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
-use std::sync::OnceLock;
 use std::thread::JoinHandle;
 
 use headwater_fuse::{Lock, LockKind};
@@ -38,18 +36,22 @@ pub(super) fn apply_waiting(file: &OwnedFd, lock: &Lock) -> Result<(), Errno> {
     }
 }
 
-/// Makes [`interrupt`] end a system call, once for the process.
-pub(super) fn let_interrupt() -> io::Result<()> {
+/// Makes [`interrupt`] end system calls of this thread.
+pub(super) fn let_interrupt() -> Result<(), Errno> {
     extern "C" fn nothing(_: libc::c_int) {}
-    static RESULT: OnceLock<bool> = OnceLock::new();
-    let is_set = RESULT.get_or_init(|| {
-        // SAFETY: all its fields are numbers, sets of bits and pointers that may be null.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-        // SAFETY: the handler does nothing, and no other is used for this signal. Without SA_RESTART calls end.
-        unsafe { libc::sigaction(interrupting(), &raw const action, std::ptr::null_mut()) == 0 }
-    });
-    if *is_set { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    // SAFETY: all its fields are numbers, sets of bits and pointers that may be null.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+    // SAFETY: the handler does nothing, and no other is used for this signal. Without SA_RESTART calls end.
+    let is_set = unsafe { libc::sigaction(interrupting(), &raw const action, std::ptr::null_mut()) } == 0;
+    // SAFETY: the set is initialised before it is used. A process can inherit blocked signals.
+    let is_unblocked = unsafe {
+        let mut only: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, interrupting());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut()) == 0
+    };
+    if is_set && is_unblocked { Ok(()) } else { Err(Errno::NOLCK) }
 }
 
 /// Interrupts the system call of a thread.

@@ -7,11 +7,16 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
+use headwater_abi::Path;
 use headwater_fuse::Lock;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+/// How many ancestors of a process are examined.
+const ANCESTORS_MAX: usize = 16;
 
 /// The open file descriptions of holders.
 pub(super) struct Watch {
@@ -24,8 +29,9 @@ pub(super) struct Watch {
 pub(super) struct Life {
     /// The number of the description, if it is watched.
     description: Option<u64>,
-    /// For locks of processes, or if the description can't be watched.
-    process: Option<Process>,
+    /// For a lock of a process, that one. If the description can't be watched, those that have it: a shell, whose child
+    /// `flock 9` has taken the lock. The locks live as long as one of them has it open; none: without a limit.
+    processes: Vec<Process>,
 }
 
 #[derive(Debug)]
@@ -43,17 +49,23 @@ impl Watch {
         Watch { epoll: epoll.inspect_err(|error| tracing::warn!(%error, "no epoll instance for locks")).ok(), last: 0 }
     }
 
-    /// Returns what the lock of this thread, which waits for it, lives as long as.
-    pub(super) fn begin(&mut self, lock: &Lock, thread: u32) -> Life {
+    /// Returns what the lock of this thread, which waits for it, lives as long as. `path` is the file's, if it has one.
+    pub(super) fn begin(&mut self, lock: &Lock, thread: u32, path: Option<&Path>) -> Life {
         let call = SystemCall::of(thread);
         let is_of_process = !lock.is_flock && call.is_none_or(|call| !call.is_of_description());
-        let descriptor = call.map(|call| call.descriptor);
+        let descriptor = call.map(|call| call.descriptor).or_else(|| opened(lock.pid, path?));
         let description = descriptor.and_then(|descriptor| {
             let watched = self.watch(lock.pid, descriptor);
             watched.inspect_err(|error| tracing::debug!(%error, pid = lock.pid, "a description can't be watched")).ok()
         });
-        let process = (is_of_process || description.is_none()).then(|| Process::of(lock.pid, descriptor)).flatten();
-        Life { description, process }
+        let processes = if is_of_process {
+            Process::of(lock.pid, descriptor).into_iter().collect()
+        } else if description.is_none() {
+            descriptor.map(|descriptor| sharing(lock.pid, descriptor)).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        Life { description, processes }
     }
 
     fn watch(&mut self, pid: u32, descriptor: i32) -> Result<u64, Errno> {
@@ -84,13 +96,14 @@ impl Life {
     /// Returns true if the holder is still there, given the descriptions that are.
     pub(super) fn is_there(&self, descriptions: Option<&HashSet<u64>>) -> bool {
         let has_ended = |number| descriptions.is_some_and(|descriptions| !descriptions.contains(&number));
-        !self.description.is_some_and(has_ended) && self.process.as_ref().is_none_or(Process::has_it_open)
+        !self.description.is_some_and(has_ended)
+            && (self.processes.is_empty() || self.processes.iter().any(Process::has_it_open))
     }
 }
 
 impl Process {
     fn of(pid: u32, descriptor: Option<i32>) -> Option<Process> {
-        started(pid).map(|started| Process { pid, started, descriptor })
+        stat(pid).map(|stat| Process { pid, started: stat.started, descriptor })
     }
 
     fn has_it_open(&self) -> bool {
@@ -98,8 +111,26 @@ impl Process {
             let link = fs::symlink_metadata(format!("/proc/{}/fd/{descriptor}", self.pid));
             !link.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
         };
-        started(self.pid) == Some(self.started) && self.descriptor.is_none_or(has)
+        stat(self.pid).is_some_and(|stat| stat.started == self.started) && self.descriptor.is_none_or(has)
     }
+}
+
+/// Returns a descriptor by which a process has the file at `path` open. Unlike its system calls and descriptors
+/// themselves, their names can be read without the right to trace it.
+fn opened(pid: u32, path: &Path) -> Option<i32> {
+    let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let found = open
+        .find(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str().as_bytes() == path.as_bytes()))?;
+    found.file_name().to_str()?.parse().ok()
+}
+
+/// Returns a process and those of its ancestors that have the same file open by the same descriptor.
+fn sharing(pid: u32, descriptor: i32) -> Vec<Process> {
+    let file = |pid| fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok();
+    let known = file(pid);
+    let ancestors = std::iter::successors(Some(pid), |pid| stat(*pid).map(|stat| stat.parent));
+    let sharing = ancestors.take(ANCESTORS_MAX).take_while(|pid| known.is_some() && file(*pid) == known);
+    sharing.filter_map(|pid| Process::of(pid, Some(descriptor))).collect()
 }
 
 /// Returns true if this thread wants a lock that belongs to a description, by `F_OFD_…`.
@@ -141,16 +172,23 @@ fn watched(line: &str) -> Option<u64> {
     u64::from_str_radix(fields.next()?, 16).ok()
 }
 
-/// Returns when a process started, unless it has ended: proc_pid_stat(5).
-fn started(pid: u32) -> Option<u64> {
+/// Facts of proc_pid_stat(5).
+struct Stat {
+    parent: u32,
+    started: u64,
+}
+
+/// Returns the facts of a process, unless it has ended.
+fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain anything.
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
-    let state = fields.next()?;
+    let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
+    let state = fields.first()?;
     // Of a process whose first thread has ended, others may go on.
-    let has_ended =
-        matches!(state, "Z" | "X") && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) < 2;
-    fields.nth(18)?.parse().ok().filter(|_| !has_ended)
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let has_ended = matches!(*state, "Z" | "X") && threads() < 2;
+    let found = Stat { parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? };
+    (!has_ended).then_some(found)
 }
 
 #[cfg(test)]
@@ -194,6 +232,30 @@ mod tests {
             (0..8).map(|_| watch.watch(std::process::id(), file.as_raw_fd()).unwrap()).collect();
         assert_eq!(numbers.len(), 8);
         assert_eq!(watch.descriptions(), Some(numbers));
+    }
+
+    #[test]
+    fn a_descriptor_is_found_by_the_files_path() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = Path::new(file.path().as_os_str().as_bytes()).unwrap();
+        assert_eq!(opened(std::process::id(), &path), Some(file.as_raw_fd()));
+        assert_eq!(opened(std::process::id(), &Path::new(b"/none").unwrap()), None);
+    }
+
+    #[test]
+    fn who_shares_a_descriptor_is_found_among_the_ancestors() {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
+        let child: u32 = line.trim().parse().unwrap();
+        let pids = |descriptor| sharing(child, descriptor).iter().map(|process| process.pid).collect::<Vec<_>>();
+        // This process has another standard output.
+        assert_eq!(pids(1), [child, shell.id()]);
+        assert_eq!(pids(99), [0; 0]);
+        rustix::process::kill_process(Pid::from_raw(child as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
     }
 
     #[test]

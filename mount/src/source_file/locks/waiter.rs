@@ -25,19 +25,20 @@ pub(super) struct Waiter {
 impl Waiter {
     /// Starts to wait for a lock of `file`, for the request `unique`. The keeper gets the result.
     pub(super) fn start(locks: &Arc<Locks>, unique: u64, file: Arc<OwnedFd>, lock: Lock) -> io::Result<Waiter> {
-        let_interrupt()?;
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let (locks, cancelled) = (Arc::clone(locks), Arc::clone(&is_cancelled));
         let wait = move || {
-            let result = loop {
-                if cancelled.load(Ordering::Acquire) {
-                    break Err(Errno::INTR);
+            let result = let_interrupt().and_then(|()| {
+                loop {
+                    if cancelled.load(Ordering::Acquire) {
+                        break Err(Errno::INTR);
+                    }
+                    match apply_waiting(&file, &lock) {
+                        Err(Errno::INTR) => {}
+                        result => break result,
+                    }
                 }
-                match apply_waiting(&file, &lock) {
-                    Err(Errno::INTR) => {}
-                    result => break result,
-                }
-            };
+            });
             drop(file);
             locks.send(|arrived| arrived.ended.push((unique, result)));
         };

@@ -299,7 +299,8 @@ impl Keeper<'_> {
         self.connection.view.source_files.locks.set_file(wanted.holder, Some(file));
     }
 
-    /// Before the lock was free, another node or job may have changed what the kernel keeps.
+    /// Before the lock was free, another node or job may have changed what the kernel keeps. The kernel may have to wait
+    /// for a READ or a WRITE of the file, which workers answer, but never for a request about a lock.
     fn drop_pages(&self, node: NodeId) {
         if let Some(device) = self.connection.devices.first()
             && let Err(error) = device.invalidate_node(node, 0, 0)

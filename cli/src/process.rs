@@ -1,8 +1,10 @@
 //! Descriptors, signals and forking of this process.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::process::{Child, Command};
 
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::Pid;
 
 /// Returns the time of this machine's monotonic clock, in microseconds. It is the same for all processes.
@@ -35,6 +37,32 @@ pub fn close_but(number: u32) {
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
         }
     }
+}
+
+/// Starts a background process that inherits these descriptors, and of its starter's caller only standard input, output
+/// and error: a reader of another pipe of the caller's must not wait for it.
+///
+/// No other process may be started meanwhile.
+pub fn spawn_with(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
+    let callers = callers_descriptors();
+    callers.iter().try_for_each(|fd| fcntl_setfd(fd, FdFlags::CLOEXEC))?;
+    descriptors.iter().try_for_each(|fd| fcntl_setfd(fd, FdFlags::empty()))?;
+    let spawned = command.spawn();
+    descriptors.iter().try_for_each(|fd| fcntl_setfd(fd, FdFlags::CLOEXEC))?;
+    callers.iter().try_for_each(|fd| fcntl_setfd(fd, FdFlags::empty()))?;
+    spawned
+}
+
+/// Returns the descriptors that programs inherit, but standard input, output and error. Empty if `/proc` can't be read.
+fn callers_descriptors() -> Vec<BorrowedFd<'static>> {
+    let numbers = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let numbers = numbers.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
+    let numbers: Vec<_> = numbers.filter(|&number| number > 2).collect();
+    // SAFETY: what this process opens is closed on exec. So a descriptor that is not was open before this process
+    // began, nothing in it knows of it, and it stays open. Of the others only the flag is read, which fails with EBADF
+    // if one has been closed since.
+    let descriptors = numbers.into_iter().map(|number| unsafe { BorrowedFd::borrow_raw(number) });
+    descriptors.filter(|fd| fcntl_getfd(fd).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))).collect()
 }
 
 /// Restores the default action of SIGPIPE, which Rust programs ignore.

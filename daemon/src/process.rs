@@ -29,6 +29,18 @@ pub fn settle() {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Replaces standard input, output and error by `/dev/null`, so that no process waits for their end.
+///
+/// # Errors
+/// `/dev/null` can't be opened.
+pub fn close_stdio() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
 /// Registers the signal pipe with the event loop.
 pub fn watch(pipe: &OwnedFd, registry: &Registry, token: Token) -> io::Result<()> {
     registry.register(&mut SourceFd(&pipe.as_raw_fd()), token, Interest::READABLE)

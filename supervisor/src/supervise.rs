@@ -422,6 +422,8 @@ impl Supervisor {
         if let Server::Own(server) = server
             && lingers
         {
+            // Whatever reads the output of the session must not wait for processes that have closed theirs.
+            let _ = process::close_stdio();
             server.wait();
         }
     }

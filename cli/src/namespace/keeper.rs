@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use rustix::io::FdFlags;
 
 use crate::options::inner::KeepOptions;
 use crate::{process, self_exec};
@@ -32,11 +31,7 @@ impl Keeper {
         let number = root.as_raw_fd();
         let mut command = self_exec::command();
         command.args(["keep", &number.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // No other process is started meanwhile, so only the keeper inherits it.
-        rustix::io::fcntl_setfd(root, FdFlags::empty())?;
-        let spawned = command.spawn();
-        rustix::io::fcntl_setfd(root, FdFlags::CLOEXEC)?;
-        let mut process = spawned.context("headwater can't start itself")?;
+        let mut process = process::spawn_with(&mut command, &[root]).context("headwater can't start itself")?;
         let (lifeline, output) = (process.stdin.take(), process.stdout.take());
         let path = PathBuf::from(format!("/proc/{}/fd/{number}", process.id()));
         let keeper = Keeper { process, lifeline, root: path };

@@ -20,18 +20,17 @@ use headwater_store::layout::NodeDir;
 use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_topology::Rank;
 use headwater_topology::hosts::Hostlist;
-use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
 use crate::message::log;
-use crate::self_exec;
 use crate::session::directory::Session;
 use crate::session::events::{DaemonOutput, Event};
 use crate::session::opened::Opened;
 use crate::session::records::Records;
 use crate::session::store::{Disk, Store};
 use crate::topology::Arrangement;
+use crate::{process, self_exec};
 
 /// Timeout of the daemons' start.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -390,11 +389,7 @@ impl Daemon {
         events: &Sender<Event>,
         event: impl Fn(Option<String>) -> Event + Send + 'static,
     ) -> Result<Daemon> {
-        // No other process is started meanwhile, so only this daemon inherits them.
-        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
-        let spawned = command.spawn();
-        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC))?;
-        let mut process = spawned?;
+        let mut process = process::spawn_with(&mut command, inherited)?;
         let output = process.stdout.take().context("the daemon has no standard output")?;
         let lifeline = process.stdin.take();
         let mut daemon = Daemon { process, lifeline, ended: false, lingers: false, report: None };

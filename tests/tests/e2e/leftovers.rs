@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headwater_tests::harness::{
-    self, Fixture, Program, Starting, has_program, headwater_binary, is_running, processes_using, skipped, wait_until,
+    self, Fixture, Mechanism, Program, Starting, has_program, headwater_binary, is_running, processes_using, skipped,
+    wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -144,16 +145,18 @@ fn a_program_is_killed() {
     assert_eq!(session.output.status, 137, "{:?}", session.output);
 }
 
-#[test]
-fn a_child_that_stays_behind_does_not_prolong_the_session() {
+/// Two pipes of the caller end with the session, since the child has closed its copies of them.
+pub fn a_child_that_stays_behind_does_not_prolong_the_session(via: Mechanism) {
     let fixture = Fixture::new("child");
-    fixture.library("lib/libx.so", "x", &[]);
-    let script = "sleep 2 >/dev/null 2>&1 & echo started";
-    let began = Instant::now();
-    let started = fixture.headwater().start(&Program::shell(script));
-    let output = started.finish();
-    assert_eq!(output.output.stdout, "started\n");
-    assert!(began.elapsed() < Duration::from_secs(8));
+    let (ended, go) = (fixture.outside("ended"), fixture.outside("go"));
+    let child = format!("while ! test -e '{}'; do sleep 0.1; done", go.display());
+    let program = Program::shell(&format!("({child}) 5>&- >/dev/null 2>&1 & echo started"));
+    let caller = format!("\"$@\" 5>&1 2>&1 | cat; >'{}'", ended.display());
+    let started = fixture.headwater().via(via).behind(&["sh", "-c", &caller, "sh"]).start(&program);
+    assert!(wait_until(Duration::from_secs(20), || ended.exists()), "the caller does not wait for the child");
+    std::fs::write(go, "").expect("an own directory");
+    let output = started.finish().output;
+    assert!(output.stdout.starts_with("started\n"), "{output:?}");
 }
 
 /// A store in which all processes of a session were killed at once.

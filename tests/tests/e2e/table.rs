@@ -52,6 +52,7 @@ programs! {
         node_modules,
         java_classes,
     ],
+    leftovers: [a_child_that_stays_behind_does_not_prolong_the_session],
     memory: [
         maps_and_direct_reads,
         siblings_share_memory_and_read_each_others,

@@ -34,6 +34,14 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 	return path[0] == '/' && path[bytes] == 0 ? HW_DONE : HW_FALLBACK;
 }
 
+/* Replaces the clock: so much time passes that each path is looked up again and again. */
+uint64_t hwa_now_s(void)
+{
+	static uint64_t now_s;
+
+	return now_s += 60;
+}
+
 /* Replaces the view, which knows who hands the library on. */
 long hwa_handing_on;
 

@@ -8,7 +8,7 @@ use headwater_abi::listing::d_type;
 use headwater_abi::table::{Names, Record, State};
 use headwater_abi::{Kind, Want};
 use headwater_fuse::init::Opening;
-use headwater_fuse::reply::{FOREVER, open_flag};
+use headwater_fuse::reply::open_flag;
 use headwater_fuse::{Directory, Entry, NodeId};
 use rustix::io::Errno;
 
@@ -139,7 +139,7 @@ fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
     let (state, answer) = find(call.view, &path);
     match answer {
         Answer::Attr(attr) if call.view.served_by(&path, state) == ServedBy::Snapshot => {
-            call.view.entry(&path, &attr, FOREVER)
+            call.view.entry(&path, &attr, call.view.polls.ttl(false))
         }
         _ => None,
     }

@@ -1,14 +1,16 @@
 //! Names, attributes and links of nodes.
 
+use std::time::Duration;
+
 use headwater_abi::attr::mode;
 use headwater_abi::hash;
 use headwater_abi::table::{Record, State};
 use headwater_abi::{Attr, Kind, Path, Want};
-use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
 use crate::call::{Call, Flow, answered};
+use crate::source_file::polls::has_changed;
 use crate::view::{Known, NAME_BYTES_MAX, ServedBy, View};
 
 /// LOOKUP.
@@ -17,7 +19,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     let Some(parent) = view.known(call.request.node) else { return call.fail(Errno::STALE) };
     let Some(path) = parent.path.join_deep(name) else { return call.fail(Errno::NAMETOOLONG) };
     if view.is_hidden(&parent.path) {
-        return absent(call);
+        return answer_absent(call, view.names_ttl);
     }
     let (state, child) = find(view, &path);
     match view.served_by(&path, state) {
@@ -27,8 +29,11 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         ServedBy::Snapshot => {}
     }
     match child {
+        Answer::Attr(attr) if has_changed(call, &path, Some(&attr)) => return call.want(&path, Want::PASSTHROUGH),
         Answer::Attr(attr) => return entry(call, &path, &attr),
-        Answer::Absent => return absent(call),
+        // Its directory has changed since.
+        Answer::Absent if parent.record.state.contains(State::PASSTHROUGH) => return call.use_source(&path),
+        Answer::Absent => return absent(call, &path),
         Answer::Error(errno) => return call.fail(errno),
         Answer::Unknown => {}
     }
@@ -37,7 +42,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         return call.use_source(&path);
     }
     if parent.record.names().and_then(|names| names.find(name)) == Some(None) {
-        return absent(call);
+        return absent(call, &path);
     }
     call.want(&path, Want::ATTR)
 }
@@ -45,11 +50,17 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
 /// GETATTR and STATX.
 pub(crate) fn getattr(call: &Call<'_>) -> Result<Flow, Flow> {
     let attr = match of_snapshot(call) {
-        Ok(known) => call.view.shown(&attr_of(call, &known)?),
+        Ok(known) => {
+            let attr = attr_of(call, &known)?;
+            if has_changed(call, &known.path, Some(&attr)) {
+                return Err(call.want(&known.path, Want::PASSTHROUGH));
+            }
+            call.view.shown(&attr)
+        }
         Err(Other::Hidden(path)) => hidden_attr(&path),
         Err(Other::Flow(flow)) => return Err(flow),
     };
-    Ok(call.answer_attr(&attr, FOREVER))
+    Ok(call.answer_attr(&attr, call.view.polls.ttl(false)))
 }
 
 /// READLINK.
@@ -154,14 +165,20 @@ pub(crate) fn hidden_attr(path: &Path) -> Attr {
 }
 
 fn entry(call: &Call<'_>, path: &Path, attr: &Attr) -> Flow {
-    match call.view.entry(path, attr, FOREVER) {
+    match call.view.entry(path, attr, call.view.polls.ttl(false)) {
         Some(entry) => call.answer_entry(&entry),
         None => call.want_record(path),
     }
 }
 
-/// Answers that the name is absent until the session ends, the job creates it or a generation begins.
-fn absent(call: &Call<'_>) -> Flow {
-    let entry = Entry { node: None, attr: Attr::default(), entry_ttl: call.view.names_ttl, attr_ttl: FOREVER };
-    call.answer_entry(&entry)
+/// Answers that the snapshot has no such name, unless its source file has come since.
+fn absent(call: &Call<'_>, path: &Path) -> Flow {
+    if has_changed(call, path, None) {
+        return call.want(path, Want::PASSTHROUGH);
+    }
+    answer_absent(call, call.view.polls.ttl(true).min(call.view.names_ttl))
+}
+
+fn answer_absent(call: &Call<'_>, ttl: Duration) -> Flow {
+    call.answer_entry(&Entry { node: None, attr: Attr::default(), entry_ttl: ttl, attr_ttl: ttl })
 }

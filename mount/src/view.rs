@@ -27,6 +27,7 @@ use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
+use crate::state::polls::Polls;
 use crate::state::tables::{Own, TreeTables};
 
 /// Longer names fail with the source file's own error.
@@ -65,6 +66,7 @@ pub(crate) struct View {
     pub(crate) counters: Counters,
     /// Notifications to the kernel.
     pub(crate) notices: Notices,
+    pub(crate) polls: Polls,
 }
 
 /// A directory of the mount is no absolute path.
@@ -118,6 +120,7 @@ impl View {
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
+            polls: Polls::new(mount.is_writable && start.has_source),
         })
     }
 

@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct hw_request) == 24 && sizeof(struct hw_reply) == 12,
 /* Second of the monotonic clock until which no request is sent. */
 static uint64_t quiet_until;
 
-static uint64_t now_s(void)
+uint64_t hwa_now_s(void)
 {
 	struct timespec now = {0};
 
@@ -31,7 +31,7 @@ static uint64_t now_s(void)
 
 static void pause_requests(void)
 {
-	__atomic_store_n(&quiet_until, now_s() + QUIET_S, __ATOMIC_RELAXED);
+	__atomic_store_n(&quiet_until, hwa_now_s() + QUIET_S, __ATOMIC_RELAXED);
 }
 
 static bool send_all(long fd, const char *data, size_t bytes)
@@ -123,7 +123,7 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 	const char *socket_path = hwa_socket(&socket_bytes);
 	uint64_t quiet = __atomic_load_n(&quiet_until, __ATOMIC_RELAXED);
 
-	if (!hwa_in_use() || bytes > HW_PATH_BYTES_MAX || (quiet && now_s() < quiet))
+	if (!hwa_in_use() || bytes > HW_PATH_BYTES_MAX || (quiet && hwa_now_s() < quiet))
 		return HW_FALLBACK;
 	long fd = hwa_sys(__NR_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)

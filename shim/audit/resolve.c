@@ -15,6 +15,10 @@
 #define LINKS_MAX 40
 #define ERRNO_MAX 4095
 #define NAME_BYTES_MAX 255
+/* Paths whose look-ups are counted. */
+#define ASKED_MAX 1024
+/* Seconds between two comparisons of a path that is looked up again and again. */
+#define POLL_INTERVAL_S 10
 
 enum step {
 	STEP_KNOWN, /* the prefix has a record */
@@ -242,18 +246,47 @@ static bool demands_directory(const char *path)
 	return path[bytes - 1] == '/' || (path[bytes - 1] == '.' && (bytes == 1 || path[bytes - 2] == '/'));
 }
 
-enum sameness { SAME, OTHER, UNSEEN };
+/* A path that this process looks up, by its hash. What two threads write at once is lost: a comparison is made earlier or
+ * later. */
+static struct asked {
+	uint64_t hash;
+	uint32_t times;
+	uint32_t compared_s;
+} asked[ASKED_MAX];
 
-/* Returns true if the file still matches its record. */
+/* Returns true if this process has looked the path up again and again, for a while: it may wait for a change from outside
+ * of the session, which is a snapshot. Every other look-up costs a look at the clock. */
+static bool is_polled(const struct hwa_path *path)
+{
+	uint64_t hash = hwa_hash(path->at, path->bytes);
+	struct asked *slot = &asked[hash % ASKED_MAX];
+
+	if (__atomic_load_n(&slot->hash, __ATOMIC_RELAXED) != hash) {
+		__atomic_store_n(&slot->times, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&slot->hash, hash, __ATOMIC_RELAXED);
+	}
+	uint32_t times = __atomic_add_fetch(&slot->times, 1, __ATOMIC_RELAXED);
+	if (times % 2)
+		return false;
+	uint32_t now_s = (uint32_t)hwa_now_s(), compared_s = __atomic_load_n(&slot->compared_s, __ATOMIC_RELAXED);
+	if (times > 2 && now_s - compared_s < POLL_INTERVAL_S)
+		return false;
+	__atomic_store_n(&slot->compared_s, now_s, __ATOMIC_RELAXED);
+	return times > 2;
+}
+
+enum sameness { SAME, OTHER, ABSENT };
+
+/* Compares the source file with its record, which is NULL if there should be none. */
 static __attribute__((noinline)) enum sameness compare(int dirfd, const char *path, unsigned want,
 	const struct hw_attr *attr)
 {
 	struct stat st;
 
 	if (hwa_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
-		return UNSEEN;
+		return ABSENT;
 	/* The device is not compared: the reader's node may number it differently. */
-	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
+	bool same = attr && st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
 		st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
 		st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
 	return same ? SAME : OTHER;
@@ -263,14 +296,21 @@ static __attribute__((noinline)) enum sameness compare(int dirfd, const char *pa
  * because links on the way may have changed. */
 static enum step verified(int dirfd, const char *path, unsigned want, const struct hwa_found *found, enum step step)
 {
-	if (!hwa_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
+	if (step != STEP_KNOWN && step != STEP_FAILS)
 		return step;
-	enum sameness sameness = step == STEP_KNOWN ? compare(dirfd, path, want, &found->record->attr) : UNSEEN;
-	/* A process that has the file open must see its new state, too. If the daemon can't be reached, the process
-	 * uses originals only. */
-	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
+	bool polled = is_polled(&found->path), known = step == STEP_KNOWN;
+	if (!polled && !hwa_unaudited())
+		return step;
+	if (!polled && !known)
+		return STEP_ORIGINAL;
+	enum sameness sameness = compare(dirfd, path, want, known ? &found->record->attr : NULL);
+	if (sameness == (known ? SAME : ABSENT))
+		return hwa_unaudited() && !known ? STEP_ORIGINAL : step;
+	/* A process that has the file open must see its new state, too, and each later look-up the same as this one. If
+	 * the daemon can't be reached, the process uses originals only. */
+	if (polled || (sameness == OTHER && HW_KIND(found->state) == HW_FILE))
 		hwa_request(found->path.at, found->path.bytes, HW_WANT_PASSTHROUGH | HW_WANT_NO_FOLLOW);
-	return sameness == SAME ? STEP_KNOWN : STEP_ORIGINAL;
+	return STEP_ORIGINAL;
 }
 
 enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found)

@@ -153,6 +153,8 @@ extern long hwa_handing_on;
 /* Requests `path` from the daemon and waits. HW_DONE: the table has the answer. HW_FALLBACK: use the original; the
  * daemon is dead, of another version, silent for HW_SILENCE_MS_MAX, or was silent a short while ago. */
 enum hw_status hwa_request(const char *path, size_t bytes, unsigned want);
+/* Returns the seconds of the monotonic clock. */
+uint64_t hwa_now_s(void);
 
 /* ---- resolve.c: from a program's path to an answer ---- */
 

@@ -8,6 +8,7 @@ pub(crate) mod kept;
 mod listing;
 pub(crate) mod locks;
 pub(crate) mod node_files;
+pub(crate) mod polls;
 pub(crate) mod served;
 mod target;
 pub(crate) mod unread;
@@ -167,9 +168,7 @@ pub(super) fn check_file(kind: Kind) -> Result<(), Errno> {
 pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Arc<OwnedFd>> {
     let file = reader(call, path).ok()?;
     let now = attr_at(&file, b"", ATTR_FIELDS).ok()?;
-    let is_same = Identity::of(&now).is_also(&Identity::of(known))
-        && (now.size, now.mtime, now.ctime) == (known.size, known.mtime, known.ctime);
-    is_same.then_some(file)
+    polls::is_same_version(&now, known).then_some(file)
 }
 
 /// Returns the store's copy of a file that has been replaced.

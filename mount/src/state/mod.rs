@@ -4,4 +4,5 @@ pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod notices;
+pub(crate) mod polls;
 pub(crate) mod tables;

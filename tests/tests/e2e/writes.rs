@@ -2,6 +2,7 @@
 //! the file open.
 
 use std::io::Write;
+use std::path::Path;
 
 use headwater_tests::harness::{Fixture, Mechanism, Output, Program, is_root, user, wait_until};
 
@@ -261,6 +262,42 @@ pub fn locks_exclude_processes_outside(via: Mechanism) {
     assert_eq!(status(), 1);
     drop(held);
     assert_eq!(status(), 0);
+}
+
+/// What a process asks for again and again may come from outside of the session.
+pub fn what_is_looked_for_again_is_seen(via: Mechanism) {
+    let fixture = Fixture::new("polls");
+    let files =
+        [("rewritten", "as it was"), ("replaced", "one"), ("grown", "short"), ("removed", ""), ("inbox/.keep", "")];
+    for (name, text) in files {
+        fixture.file(&format!("pkg/{name}"), text, 0o644);
+    }
+    let at = |name: &str| fixture.path(&format!("pkg/{name}"));
+    let write = |name: &str, text: &str| std::fs::write(at(name), text).expect("an own file");
+    let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).expect("an own file");
+    let link = |target: &str| std::os::unix::fs::symlink(target, at("link")).expect("an own directory");
+    link("removed");
+    std::fs::remove_file(at("inbox/.keep")).expect("an own file");
+    let ready = fixture.outside("ready");
+    let program = fixture.file("bin/polls.py", include_str!("../../programs/changes/polls.py"), 0o644);
+    let program = Program::new("python3").arg(program).arg(fixture.path("pkg")).arg(&ready);
+    let running = fixture.headwater().via(via).on(2, 1).start(&program);
+    let is_ready = || ["0", "1"].iter().all(|node| Path::new(&format!("{}{node}", ready.display())).exists());
+    assert!(wait_until(std::time::Duration::from_secs(60), is_ready), "both look for changes");
+    write("made", "");
+    write("new", "here");
+    rename("new", "renamed");
+    write("rewritten", "as is now");
+    write("new", "another");
+    rename("new", "replaced");
+    write("grown", "is longer");
+    std::fs::remove_file(at("removed")).expect("an own file");
+    (0..3).for_each(|name| write(&format!("inbox/{name}"), &name.to_string()));
+    std::fs::remove_file(at("link")).expect("an own link");
+    link("grown");
+    let output = running.finish().output;
+    let all = "['grown', 'link', 'made', 'names', 'removed', 'renamed', 'replaced', 'rewritten']";
+    assert_eq!((output.status, &*output.stdout), (0, &*format!("[] {all}\n").repeat(2)), "{output:?}");
 }
 
 /// Reads a file, waits for a lock that a process outside of the session has, and reads the file by the descriptor that

@@ -37,7 +37,7 @@ const ANY_PROGRAM: &str = "sh";
 
 /// Runs the front end of a session until the session ends.
 pub fn run_session(options: &StartOptions) -> Result<u8> {
-    crate::process::inherit_nothing();
+    crate::process::close_inherited();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
     let ends = sender.clone();

@@ -159,6 +159,25 @@ pub fn a_child_that_stays_behind_does_not_prolong_the_session(via: Mechanism) {
     assert!(output.stdout.starts_with("started\n"), "{output:?}");
 }
 
+#[test]
+fn a_session_of_several_launches_holds_no_pipe_of_its_caller() {
+    let fixture = Fixture::new("start");
+    let (ended, jobs, session) = (fixture.outside("ended"), fixture.outside("jobs"), fixture.outside("session"));
+    let headwater = headwater_binary();
+    std::fs::create_dir(&jobs).expect("an own directory");
+    let at_jobs = format!("--job-dir {} --store {}", jobs.display(), jobs.display());
+    let shared = fixture.shared().display().to_string();
+    let start = format!("{} start {at_jobs} --shared {shared} -- /bin/true", headwater.display());
+    let caller = format!("{{ {start} >'{}'; }} 5>&1 | cat; >'{}'", session.display(), ended.display());
+    let mut caller = std::process::Command::new("sh").args(["-c", &caller]).spawn().expect("there is a shell");
+    let is_ended = wait_until(Duration::from_secs(20), || ended.exists());
+    let session = std::fs::read_to_string(session).expect("it was made");
+    let mut stop = std::process::Command::new(headwater);
+    let stopped = stop.args(["stop", session.trim(), "--job-dir"]).arg(&jobs).status().expect("headwater is built");
+    caller.wait().expect("an own child");
+    assert!(is_ended && stopped.success(), "{stopped:?}");
+}
+
 /// A store in which all processes of a session were killed at once.
 struct Killed {
     fixture: Fixture,

@@ -16,8 +16,7 @@ static __attribute__((noinline)) bool is_unlocked(long fd)
 	return hwa_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-/* Replaces the store's copy behind the descriptor by the original, if it is still the file that was opened. */
-static __attribute__((noinline)) void exchange(int fd, const struct hw_record *record)
+__attribute__((noinline)) void hwa_exchange_copy(int fd, const struct hw_record *record)
 {
 	long flags = hwa_sys(__NR_fcntl, fd, F_GETFL), own = hwa_sys(__NR_fcntl, fd, F_GETFD);
 	long position = hwa_sys(__NR_lseek, fd, 0, SEEK_CUR);
@@ -40,7 +39,7 @@ static void note_lock(int fd)
 {
 	const struct hw_record *record = hwa_store_descriptor(fd);
 	if (record)
-		exchange(fd, record);
+		hwa_exchange_copy(fd, record);
 }
 
 static void note_command(int fd, int command)

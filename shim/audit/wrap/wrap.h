@@ -124,6 +124,11 @@ long hwa_mapped_by_number(long number, long result, long a, long b, long c, long
 
 extern const struct headwater_calls hwa_calls;
 
+/* ---- lock.c ---- */
+
+/* Replaces the store's copy behind a descriptor by the original, if it is still the file that was opened. */
+void hwa_exchange_copy(int fd, const struct hw_record *record);
+
 /* ---- dir.c ---- */
 
 struct dirent;

@@ -98,6 +98,7 @@ macro_rules! at_original_paths {
                 modules_that_a_program_compiles_are_used,
                 what_is_open_shows_what_others_write,
                 a_log_is_followed,
+                a_log_from_outside_is_followed,
                 what_is_made_in_a_new_directory_is_not_announced,
                 locks_are_those_of_the_source_file,
                 locks_exclude_the_processes_of_other_nodes,

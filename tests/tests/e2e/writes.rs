@@ -177,6 +177,31 @@ pub fn a_log_is_followed(via: Mechanism) {
     fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }
 
+/// A process outside of the session writes it.
+pub fn a_log_from_outside_is_followed(via: Mechanism) {
+    let follow = |option: &str| {
+        let fixture = Fixture::new("tail-outside");
+        let log = fixture.file("pkg/log", "first\n", 0o644);
+        let shown = fixture.outside("shown");
+        let script = format!(
+            "exec 3< <(exec tail -n +1 {option} {}); tail=$!; read -ru3 line; echo $line; >{}; \
+             read -rt 60 -u3 line && echo shown: $line; kill $tail",
+            log.display(),
+            shown.display()
+        );
+        let running = fixture.headwater().via(via).start(&Program::new("bash").args(["-c", &script]));
+        assert!(wait_until(std::time::Duration::from_secs(60), || shown.exists()), "the first line is shown");
+        // tail has begun to wait.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::fs::File::options().append(true).open(&log).and_then(|mut log| log.write_all(b"second\n")).expect("own");
+        (fixture, running)
+    };
+    for (_fixture, running) in ["-f", "-F"].map(follow) {
+        let output = running.finish().output;
+        assert_eq!((output.status, &*output.stdout), (0, "first\nshown: second\n"), "{output:?}");
+    }
+}
+
 /// Counts in files of all nodes, under each kind of lock, which ends in each of the ways in which it can. Locks of
 /// `flock` and of `fcntl` don't exclude each other, so each have a file of their own.
 const COUNTER: &str = r#"

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use headwater_tests::harness::{Fixture, Mechanism, Output, Program, is_root, user, wait_until};
+use headwater_tests::harness::{self, Fixture, Mechanism, Output, Program, is_root, user, wait_until};
 
 /// Opens a file by each call, has another process change it by each call, and prints what each shows once it shows
 /// anything new, or after ten seconds.
@@ -287,6 +287,27 @@ pub fn locks_exclude_processes_outside(via: Mechanism) {
     assert_eq!(status(), 1);
     drop(held);
     assert_eq!(status(), 0);
+}
+
+/// A process waits for a lock, in the kernel, when the daemon dies: the next one takes the lock for it.
+pub fn a_lock_is_waited_for_beyond_the_daemon(via: Mechanism) {
+    let fixture = Fixture::new("beyond");
+    let file = fixture.file("pkg/file", "", 0o644);
+    let held = std::fs::File::open(&file).expect("an own file");
+    held.lock().expect("it is free");
+    let waits = "import fcntl, sys; file = open(sys.argv[1], 'r+'); print('waits', flush=True); \
+                 fcntl.flock(file, fcntl.LOCK_EX); print('has it')";
+    let running = fixture.headwater().via(via).start(&Program::new("python3").args(["-c", waits]).arg(&file));
+    let is_waiting = || running.running.stdout() == "waits\n";
+    assert!(wait_until(std::time::Duration::from_secs(60), is_waiting), "the program starts");
+    // It has begun to wait, or the next daemon gets the request.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    running.daemons().into_iter().for_each(harness::kill);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(running.running.stdout(), "waits\n");
+    drop(held);
+    let output = running.finish().output;
+    assert_eq!((output.status, &*output.stdout), (0, "waits\nhas it\n"), "{output:?}");
 }
 
 /// What a process asks for again and again may come from outside of the session.

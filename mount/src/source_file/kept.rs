@@ -6,6 +6,7 @@
 //! shows another time of modification, for this one moment, and the kernel drops them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,9 @@ const TICK_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct KeptPages {
     /// Only this node's processes change files, and its kernel knows what they do.
-    is_alone: bool,
-    /// A predecessor may have supplied pages.
-    has_predecessor: bool,
+    is_alone: AtomicBool,
+    /// The kernel may have pages that are not in `files`.
+    has_unknown: AtomicBool,
     files: Mutex<HashMap<NodeId, Kept>>,
 }
 
@@ -49,17 +50,25 @@ impl KeptPages {
     /// Makes the state of a mount. With `has_other_nodes`, these change files too; with `has_predecessor`, another
     /// daemon may have supplied pages.
     pub(crate) fn new(has_other_nodes: bool, has_predecessor: bool) -> KeptPages {
-        KeptPages { is_alone: !has_other_nodes, has_predecessor, files: Mutex::default() }
+        let (is_alone, has_unknown) = (!has_other_nodes, has_predecessor);
+        KeptPages { is_alone: is_alone.into(), has_unknown: has_unknown.into(), files: Mutex::default() }
     }
 
     /// Returns true if no other node changes what the kernel keeps.
     pub(super) fn is_alone(&self) -> bool {
-        self.is_alone
+        self.is_alone.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a process outside of the session changes files.
+    pub(super) fn note_outsider(&self) {
+        if self.is_alone.swap(false, Ordering::Relaxed) {
+            self.has_unknown.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Notes that the kernel gets pages of this node from a READ or keeps those of a WRITE.
     pub(crate) fn supplied(&self, node: NodeId) {
-        if self.is_alone {
+        if self.is_alone() {
             return;
         }
         let now = Instant::now();
@@ -73,7 +82,7 @@ impl KeptPages {
     pub(crate) fn are_outdated(&self, node: NodeId, attr: &Attr) -> bool {
         let version = (attr.size, attr.mtime, attr.ctime);
         let mut files = self.lock();
-        if self.is_alone || (!self.has_predecessor && !files.contains_key(&node)) {
+        if self.is_alone() || (!self.has_unknown.load(Ordering::Relaxed) && !files.contains_key(&node)) {
             return false;
         }
         let kept = files.entry(node).or_insert(Kept { version: None, pages: Pages::Doubtful });
@@ -162,6 +171,9 @@ mod tests {
     fn a_node_that_is_alone_knows_its_own_changes() {
         let kept = KeptPages::new(false, true);
         kept.supplied(NODE);
+        assert!(!kept.are_outdated(NODE, &attr(1, 1)));
+        kept.note_outsider();
+        assert!(kept.are_outdated(NODE, &attr(1, 1)), "the kernel has pages from before");
         assert!(!kept.are_outdated(NODE, &attr(1, 1)));
     }
 }

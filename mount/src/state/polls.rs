@@ -18,7 +18,7 @@ use headwater_fuse::reply::FOREVER;
 /// How long the kernel uses an answer that a name is absent.
 const ABSENT_TTL: Duration = Duration::from_secs(5);
 /// How long the kernel uses other names and attributes. Each that is used again then costs a request.
-const PRESENT_TTL: Duration = Duration::from_secs(20);
+const PRESENT_TTL: Duration = Duration::from_secs(10);
 /// The least time between two comparisons of a path.
 const INTERVAL: Duration = Duration::from_secs(4);
 /// Paths that are remembered. When there are more, all are forgotten.

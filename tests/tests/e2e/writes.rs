@@ -177,6 +177,35 @@ pub fn a_log_is_followed(via: Mechanism) {
     fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }
 
+/// Prints each new content of a file until that is the last one.
+const STATES: &str = r#"
+import sys, time
+shown, end = "", time.monotonic() + 60
+while shown != "state 4" and time.monotonic() < end:
+    with open(sys.argv[1]) as file:
+        now = file.read()
+    if now != shown:
+        shown = now
+        print(now, flush=True)
+    time.sleep(0.05)
+"#;
+
+/// A process outside of the session rewrites a file again and again, each time with the same size and time.
+pub fn what_is_rewritten_outside_is_seen(via: Mechanism) {
+    let fixture = Fixture::new("rewritten");
+    let file = fixture.file("pkg/file", "state 0", 0o644);
+    let modified = std::fs::metadata(&file).and_then(|known| known.modified()).expect("an own file");
+    let started = fixture.headwater().via(via).start(&Program::new("python3").args(["-c", STATES]).arg(&file));
+    for state in 0..5 {
+        let is_shown = || started.running.stdout().ends_with(&format!("state {state}\n"));
+        assert!(wait_until(std::time::Duration::from_secs(60), is_shown), "{state}: {}", started.running.stdout());
+        let mut next = std::fs::File::options().write(true).open(&file).expect("an own file");
+        next.write_all(format!("state {}", state + 1).as_bytes()).expect("an own file");
+        next.set_modified(modified).expect("an own file");
+    }
+    assert_eq!(started.finish().output.status, 0);
+}
+
 /// A process outside of the session writes it.
 pub fn a_log_from_outside_is_followed(via: Mechanism) {
     let follow = |option: &str| {

@@ -15,13 +15,13 @@ pub(crate) fn has_changed(call: &Call<'_>, path: &Path, known: Option<&Attr>) ->
     if !is_due || call.attempt != Attempt::default() {
         return false;
     }
-    let has_changed = match (Target::at(path), known) {
+    let has_changed = call.view.polls.compare(|| match (Target::at(path), known) {
         (Ok(target), Some(known)) => !is_same_version(&target.attr, known),
         (Ok(_), None) => true,
         (Err(Errno::NOENT | Errno::NOTDIR), known) => known.is_some(),
         // It can't be examined now.
         (Err(_), _) => false,
-    };
+    });
     if has_changed {
         call.view.source_files.kept.note_outsider();
     }

@@ -9,6 +9,7 @@
 //! Network file systems do the same with limits of this order: `acregmin` and `acregmax` of nfs(5).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ const ABSENT_TTL: Duration = Duration::from_secs(5);
 const PRESENT_TTL: Duration = Duration::from_secs(10);
 /// The least time between two comparisons of a path.
 const INTERVAL: Duration = Duration::from_secs(4);
+/// Threads that compare at once: half of those that serve a mount, because a file system that hangs holds them.
+const COMPARING_MAX: usize = 2;
 /// Paths that are remembered. When there are more, all are forgotten.
 const PATHS_MAX: usize = 1 << 14;
 
@@ -29,6 +32,7 @@ const PATHS_MAX: usize = 1 << 14;
 pub(crate) struct Polls {
     /// By the path's hash.
     asked: Mutex<HashMap<u64, Asked>>,
+    comparing: AtomicUsize,
     /// False if no path can become passthrough, or this machine has no source files.
     is_on: bool,
 }
@@ -43,7 +47,7 @@ struct Asked {
 impl Polls {
     /// Makes the state of a mount. Off, no thread is noticed.
     pub(crate) fn new(is_on: bool) -> Polls {
-        Polls { asked: Mutex::default(), is_on }
+        Polls { asked: Mutex::default(), comparing: AtomicUsize::new(0), is_on }
     }
 
     /// Returns how long the kernel may use an answer of the snapshot.
@@ -72,6 +76,14 @@ impl Polls {
         }
         is_due
     }
+
+    /// Compares, unless enough threads do so already: then as if nothing had changed.
+    pub(crate) fn compare(&self, differs: impl FnOnce() -> bool) -> bool {
+        let is_free = self.comparing.fetch_add(1, Ordering::Relaxed) < COMPARING_MAX;
+        let differs = is_free && differs();
+        self.comparing.fetch_sub(1, Ordering::Relaxed);
+        differs
+    }
 }
 
 #[cfg(test)]
@@ -89,6 +101,13 @@ mod tests {
         assert!(!asks(1, INTERVAL * 3 / 2) && asks(1, INTERVAL * 2), "from the comparison on");
         assert!(!asks(2, INTERVAL * 4), "another thread");
         assert!(!asks(1, INTERVAL * 4) && asks(1, INTERVAL * 5));
+    }
+
+    #[test]
+    fn some_threads_are_left_to_serve() {
+        let polls = Polls::new(true);
+        let third = || polls.compare(|| unreachable!("two compare"));
+        assert!(polls.compare(|| polls.compare(|| !third())) && polls.compare(|| true));
     }
 
     #[test]

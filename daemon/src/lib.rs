@@ -34,7 +34,7 @@ pub use control_socket::{protocol, stats};
 pub use error::DaemonError;
 pub use generation::older_tables;
 pub use headwater_abi::table::Geometry;
-pub use headwater_mount::MountConfig;
+pub use headwater_mount::{LocksConfig, MountConfig};
 pub use headwater_overlay::{Fabric, LinkProtection, SessionId, SessionKey, has_aes};
 pub use headwater_proto::{Kinds, Policy};
 pub use headwater_topology::{Branching, Forest, Shape};

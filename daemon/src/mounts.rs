@@ -7,14 +7,14 @@ use std::sync::Arc;
 use headwater_abi::Path;
 use headwater_abi::table::Header;
 use headwater_fuse::Device;
-use headwater_mount::{Mount, OlderTable, Start};
+use headwater_mount::{LockHandover, LocksConfig, Mount, OlderTable, Start};
 use headwater_store::layout::NodeDir;
 use headwater_store::{Blocks, Table};
 use mio::Waker;
 use rustix::fs::FileType;
 
 use crate::config::Config;
-use crate::process::{descriptors_max, inherited};
+use crate::process::{descriptors_max, inherited, inherited_epoll};
 
 /// Creates the node's table. It shows the mount of `config` to processes under audit, if they read large files in it.
 pub fn create_table(config: &Config, dir: &NodeDir, header: &Header) -> io::Result<Table> {
@@ -40,6 +40,7 @@ pub fn serve_mount(
     let devices = mount.devices.iter().map(device).collect::<io::Result<_>>()?;
     Start {
         mount,
+        locks: locks(&mount.locks)?,
         descriptors_max: descriptors_max(),
         recover: config.recover,
         has_other_nodes: config.forest().ranks() > 1,
@@ -54,4 +55,16 @@ pub fn serve_mount(
     }
     .serve(devices, table, waker)
     .map(Some)
+}
+
+fn locks(config: &LocksConfig) -> io::Result<LockHandover> {
+    let taken = config
+        .taken
+        .iter()
+        .map(|(lock, number)| inherited(*number, FileType::RegularFile).map(|file| (lock.clone(), Arc::new(file))));
+    Ok(LockHandover {
+        supervisor: config.supervisor.map(|number| inherited(number, FileType::Socket)).transpose()?,
+        watch: config.watch.map(inherited_epoll).transpose()?,
+        taken: taken.collect::<io::Result<_>>()?,
+    })
 }

@@ -84,15 +84,27 @@ pub fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
     Ok((path, inherited(number, FileType::RegularFile)?))
 }
 
+/// Takes an inherited epoll instance.
+pub fn inherited_epoll(number: i32) -> io::Result<OwnedFd> {
+    take_if(number, |_| {
+        let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
+        link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
+    })
+}
+
 /// Takes an inherited descriptor if it is of this type, and sets close-on-exec.
 pub fn inherited(number: i32, kind: FileType) -> io::Result<OwnedFd> {
+    take_if(number, |mode| FileType::from_raw_mode(mode) == kind)
+}
+
+fn take_if(number: i32, is_expected: impl Fn(u32) -> bool) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: the number is a descriptor that this process was started with for this purpose; if it
     // is not open, every use of it fails with EBADF.
     let status = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(number) })?;
-    if FileType::from_raw_mode(status.st_mode) != kind {
+    if !is_expected(status.st_mode) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: as above, it is open, and nothing else in this process knows of it.

@@ -10,6 +10,7 @@ use headwater_proto::Stored;
 use headwater_store::Blocks;
 use serde::{Deserialize, Serialize};
 
+use crate::source_file::locks::handover::{LockHandover, TakenLock};
 use crate::state::tables::OlderTable;
 
 /// A mounted file system that the daemon serves, after INIT.
@@ -39,6 +40,20 @@ pub struct MountConfig {
     /// Directories of the view that are shown empty.
     #[serde(default)]
     pub hidden: Vec<String>,
+    /// For locks that outlive the daemon.
+    #[serde(default)]
+    pub locks: LocksConfig,
+}
+
+/// Inherited descriptors for locks; see [`LockHandover`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LocksConfig {
+    /// The socket to the supervisor.
+    pub supervisor: Option<i32>,
+    /// The epoll instance.
+    pub watch: Option<i32>,
+    /// The locks that a predecessor has taken, and their openings.
+    pub taken: Vec<(TakenLock, i32)>,
 }
 
 /// The parts from which a mount is served.
@@ -59,6 +74,8 @@ pub struct Start<'a> {
     pub scope: Vec<(bool, Path)>,
     /// Tables of older generations that the kernel may still use nodes of, in order.
     pub older: Vec<OlderTable>,
+    /// Locks of a predecessor.
+    pub locks: LockHandover,
     /// Files of which some blocks are in the store.
     pub blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.

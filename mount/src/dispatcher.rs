@@ -14,6 +14,7 @@ use mio::Waker;
 
 use crate::call::Demand;
 use crate::notifier;
+use crate::source_file::locks::handover::LockHandover;
 use crate::source_file::locks::keeper;
 use crate::state::counters::Count;
 use crate::state::counts::Counts;
@@ -68,7 +69,7 @@ pub(crate) struct Forgetting {
 impl Mount {
     /// Starts serving `view` on the descriptors of its connection. The threads serve while the file system is mounted;
     /// once the [`Mount`] is dropped, from the source files alone.
-    pub(crate) fn start(view: View, devices: Vec<Device>, waker: Arc<Waker>) -> io::Result<Mount> {
+    pub(crate) fn start(view: View, devices: Vec<Device>, locks: LockHandover, waker: Arc<Waker>) -> io::Result<Mount> {
         let workers = devices.len();
         let connection = Arc::new(Connection { view, devices, gate: RwLock::default() });
         let (events, events_out) = crossbeam_channel::unbounded();
@@ -78,7 +79,8 @@ impl Mount {
         let (notified, informed) = (Arc::clone(&connection), dispatcher.clone());
         spawn("mount-notices", move || notifier::run(&notified, &informed))?;
         let keeping = Arc::clone(&connection);
-        spawn("mount-locks", move || keeper::run(&keeping))?;
+        locks.note_in(&connection.view.source_files.locks, connection.view.has_source);
+        spawn("mount-locks", move || keeper::run(&keeping, locks))?;
         for device in 0..workers {
             let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
             spawn("mount", move || connection.work(device, &dispatcher))?;

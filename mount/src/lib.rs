@@ -25,10 +25,12 @@ mod without_node;
 mod worker;
 
 pub use call::Demand;
-pub use config::{MountConfig, Start};
+pub use config::{LocksConfig, MountConfig, Start};
 pub use dispatcher::Mount;
 #[cfg(fuzzing)]
 pub use source_file::fuzz_journal;
+pub use source_file::locks::handover::{LockChange, LockHandover, TakenLock};
+pub use source_file::locks::queue::Holder as LockHolder;
 pub use state::counters::Count;
 pub use state::counts::Counts;
 pub use state::tables::OlderTable;

@@ -19,11 +19,12 @@ impl Start<'_> {
     ///
     /// # Errors
     /// A directory of the mount is no absolute path, or a thread can't be started.
-    pub fn serve(self, devices: Vec<Device>, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
+    pub fn serve(mut self, devices: Vec<Device>, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
         let (recover, moves, has_other_nodes) = (self.recover, self.moves.clone(), self.has_other_nodes);
         if recover && let Err(error) = devices[0].resend() {
             tracing::warn!(%error, "the kernel can't resend the requests that the previous daemon left unanswered");
         }
+        let locks = std::mem::take(&mut self.locks);
         let mut view = View::new(self, table.reader()).map_err(io::Error::other)?;
         if !recover {
             view.source_files.served = ServedNodes::of_new_connection();
@@ -39,6 +40,6 @@ impl Start<'_> {
         if table.record(&view.tables.root) {
             view.tables.count_lookup(&view.tables.root);
         }
-        Mount::start(view, devices, Arc::clone(waker))
+        Mount::start(view, devices, locks, Arc::clone(waker))
     }
 }

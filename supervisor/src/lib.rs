@@ -11,6 +11,7 @@ mod abandoned;
 mod child;
 pub mod client;
 mod config;
+mod lock_store;
 pub mod measure;
 mod mounting;
 pub mod namespace;

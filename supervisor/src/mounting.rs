@@ -11,7 +11,7 @@ use headwater_daemon::Config;
 use headwater_fuse::init::{Locks, Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
-use headwater_mount::MountConfig;
+use headwater_mount::{LocksConfig, MountConfig};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -116,7 +116,7 @@ impl Mounting {
     }
 
     /// Returns the daemon's configuration of the mount.
-    pub(crate) fn config(&self) -> MountConfig {
+    pub(crate) fn config(&self, locks: LocksConfig) -> MountConfig {
         let (root, mount_point, hidden, is_writable) = match &self.placement {
             MountPlacement::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
             MountPlacement::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
@@ -132,6 +132,7 @@ impl Mounting {
             is_beside_audit: matches!(&self.placement, MountPlacement::Here { via, .. } if via.is_beside_audit),
             other_groups: self.other_groups(),
             hidden,
+            locks,
         }
     }
 

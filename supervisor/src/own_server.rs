@@ -10,6 +10,8 @@ use headwater_fuse::Device;
 use headwater_store::Table;
 use mio::{Poll, Token, Waker};
 
+use crate::lock_store::LockStore;
+
 /// A thread that serves a mount from its source files.
 pub(crate) struct OwnServer(Option<JoinHandle<()>>);
 
@@ -20,7 +22,7 @@ impl OwnServer {
     }
 
     /// Serves with these descriptors until the file system is unmounted. No daemon may write the table meanwhile.
-    pub(crate) fn start(config: &Config, devices: &[Device]) -> io::Result<OwnServer> {
+    pub(crate) fn start(config: &Config, devices: &[Device], locks: &LockStore) -> io::Result<OwnServer> {
         let mut config = config.clone();
         config.recover = true;
         let scope = config.scope_paths().map_err(io::Error::other)?;
@@ -28,6 +30,7 @@ impl OwnServer {
             let duplicates: io::Result<Vec<OwnedFd>> =
                 devices.iter().map(|device| device.as_fd().try_clone_to_owned()).collect();
             mount.devices = duplicates?.into_iter().map(IntoRawFd::into_raw_fd).collect();
+            mount.locks = locks.config_of_last()?;
         }
         let (sender, receiver) = std::sync::mpsc::channel();
         let serve = move || {

@@ -20,6 +20,7 @@ use signal_hook::consts::SIGUSR1;
 use crate::child::{DaemonProcess, is_readable};
 use crate::client::{Refusal, Reply, Request, Status};
 use crate::config::{SupervisorConfig, Via};
+use crate::lock_store::LockStore;
 use crate::measure;
 use crate::mounting::{Mounting, is_busy, source, unmount};
 use crate::own_server::OwnServer;
@@ -44,6 +45,7 @@ pub(crate) struct Supervisor {
     signals: Signals,
     socket: Socket,
     mounting: Mounting,
+    locks: LockStore,
     server: Server,
     /// Daemons that were killed and have not ended yet.
     dying: Vec<DaemonProcess>,
@@ -134,6 +136,7 @@ impl Supervisor {
         std::fs::create_dir_all(dir.path()).map_err(shown("make the node's directory"))?;
         let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;
         let socket = Socket::listen(&dir.supervisor()).map_err(shown("listen at the supervisor's socket"))?;
+        let locks = LockStore::new().map_err(shown("prepare for locks"))?;
         let opening = opening(&config);
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
         // Without it, processes that look for stale mounts access this one.
@@ -144,6 +147,7 @@ impl Supervisor {
             signals,
             socket,
             mounting,
+            locks,
             server: Server::Own(OwnServer::none()),
             dying: Vec::new(),
             restarts: Restarts::default(),
@@ -155,7 +159,7 @@ impl Supervisor {
             failed: None,
             _sign_of_life: sign_of_life,
         };
-        supervisor.config.daemon.mount = Some(supervisor.mounting.config());
+        supervisor.config.daemon.mount = Some(supervisor.mounting.config(supervisor.locks.config()));
         match supervisor.start_daemon(&supervisor.executable.clone()) {
             Ok(daemon) => supervisor.server = Server::Daemon(daemon),
             Err(error) => {
@@ -195,6 +199,7 @@ impl Supervisor {
             PollFd::new(&self.signals.terminate, PollFlags::IN),
             PollFd::new(&self.signals.restart, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.locks.changes(), PollFlags::IN),
             // The end of the mount is a poll error, which is always reported.
             PollFd::new(&self.mounting.anchor, PollFlags::empty()),
         ];
@@ -210,12 +215,13 @@ impl Supervisor {
         }
     }
 
-    /// Reads the daemon's output, and starts another daemon if it has died.
+    /// Reads what the daemon reports, and starts another daemon if it has died.
     ///
     /// # Errors
     /// It died before it was ready.
     fn check_daemon(&mut self) -> Result<(), String> {
         self.dying.retain_mut(|daemon| daemon.status().is_none());
+        self.locks.update();
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
         {
@@ -250,7 +256,8 @@ impl Supervisor {
         self.config.daemon.opened.clear();
         self.inherited.opened.clear();
         self.mounting.abandon_unanswered();
-        self.config.daemon.mount = Some(self.mounting.config());
+        self.locks.update();
+        self.config.daemon.mount = Some(self.mounting.config(self.locks.config()));
         loop {
             let executable = match self.restarts.died(lived.take()) {
                 Next::Start => self.executable.clone(),
@@ -279,7 +286,8 @@ impl Supervisor {
     }
 
     fn serve_from_source(&mut self) {
-        match OwnServer::start(&self.config.daemon, &self.mounting.devices) {
+        self.locks.update();
+        match OwnServer::start(&self.config.daemon, &self.mounting.devices, &self.locks) {
             Ok(server) => self.follow(Server::Own(server)),
             Err(error) => {
                 tracing::error!(%error, "the source files can't be served either; accesses to the mount hang")
@@ -292,6 +300,7 @@ impl Supervisor {
         let mut inherited = vec![lifeline.as_fd()];
         inherited.extend(listeners.iter().chain(opened).chain(disk).map(AsFd::as_fd));
         inherited.extend(self.mounting.devices.iter().map(AsFd::as_fd));
+        inherited.extend(self.locks.descriptors());
         self.starts += 1;
         DaemonProcess::start(executable, &self.config.daemon, &inherited)
     }

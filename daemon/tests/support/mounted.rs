@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use headwater_daemon::{Config, MountConfig};
+use headwater_daemon::{Config, LocksConfig, MountConfig};
 use headwater_fuse::init::{Locks, Opening, negotiate};
 use headwater_fuse::{Device, mount};
 
@@ -51,6 +51,7 @@ impl Mounted {
         let number = |device: &Device| OwnedFd::into_raw_fd(device.as_fd().try_clone_to_owned().unwrap());
         let clones = (1..WORKERS).map(|_| number(&device.clone_queue().unwrap()));
         config.mount = Some(MountConfig {
+            locks: LocksConfig::default(),
             root: root.to_str().unwrap().into(),
             mount_point: at.to_owned(),
             devices: clones.chain([number(&device)]).collect(),

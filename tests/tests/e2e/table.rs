@@ -105,6 +105,7 @@ macro_rules! at_original_paths {
                 locks_exclude_processes_outside,
                 what_was_changed_under_a_lock_is_seen_behind_it,
                 a_lock_is_waited_for_beyond_the_daemon,
+                a_lock_outlives_the_daemon,
                 lock_files_exclude_the_processes_of_other_nodes,
                 what_is_looked_for_again_is_seen,
                 what_is_rewritten_outside_is_seen,

@@ -339,6 +339,77 @@ pub fn a_lock_is_waited_for_beyond_the_daemon(via: Mechanism) {
     assert_eq!((output.status, &*output.stdout), (0, "waits\nhas it\n"), "{output:?}");
 }
 
+/// A child takes a lock of each kind, returns one when the file `return` exists, and ends with the others when `end`
+/// does. Its parent ends later.
+const HOLDER: &str = r#"
+import fcntl, os, struct, sys, time
+place = sys.argv[1]
+
+def wait_for(name):
+    while not os.path.exists(os.path.join(sys.argv[2], name)):
+        time.sleep(.01)
+
+if os.fork() == 0:
+    files = [open(os.path.join(place, name), "r+") for name in ("returned", "whole", "process", "description")]
+    fcntl.flock(files[0], fcntl.LOCK_EX)
+    fcntl.flock(files[1], fcntl.LOCK_EX)
+    fcntl.lockf(files[2], fcntl.LOCK_EX)
+    fcntl.fcntl(files[3], 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    print("has them", flush=True)
+    wait_for("return")
+    fcntl.flock(files[0], fcntl.LOCK_UN)
+    print("returned", flush=True)
+    wait_for("end")
+    os._exit(0)
+os.wait()
+wait_for("end of all")
+"#;
+
+/// Prints of each file whether a lock of its kind excludes this process.
+const LOCKED: &str = r#"
+import fcntl, os, sys
+def is_free(name, lock):
+    file = open(os.path.join(sys.argv[1], name), "r+")
+    try:
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+kinds = {"returned": fcntl.flock, "whole": fcntl.flock, "process": fcntl.lockf, "description": fcntl.lockf}
+print(*(name for name, lock in kinds.items() if not is_free(name, lock)))
+"#;
+
+pub fn a_lock_outlives_the_daemon(via: Mechanism) {
+    let fixture = Fixture::new("outlives");
+    for name in ["returned", "whole", "process", "description"] {
+        fixture.file(&format!("pkg/{name}"), "", 0o644);
+    }
+    let signals = fixture.outside("signals");
+    std::fs::create_dir(&signals).expect("an own directory");
+    let program = Program::new("python3").args(["-c", HOLDER]).arg(fixture.path("pkg")).arg(&signals);
+    let running = fixture.headwater().via(via).start(&program);
+    let locked = || Program::new("python3").args(["-c", LOCKED]).arg(fixture.path("pkg")).run().stdout;
+    let minute = std::time::Duration::from_secs(60);
+    let signal = |name: &str| std::fs::write(signals.join(name), "").expect("an own directory");
+    assert!(wait_until(minute, || running.running.stdout() == "has them\n"), "the locks are taken");
+    for _ in 0..2 {
+        let daemons = running.daemons();
+        daemons.iter().copied().for_each(harness::kill);
+        assert_eq!(locked(), "returned whole process description\n");
+        // Under audit processes lock the files themselves, and a killed daemon has no successor.
+        let has_it = || running.daemons().first().is_some_and(|daemon| !daemons.contains(daemon));
+        let has_successor = || via == Mechanism::Audit || has_it();
+        assert!(wait_until(minute, has_successor), "another daemon takes over");
+    }
+    signal("return");
+    assert!(wait_until(minute, || running.running.stdout() == "has them\nreturned\n"), "a lock is returned");
+    assert_eq!(locked(), "whole process description\n");
+    signal("end");
+    assert!(wait_until(minute, || locked() == "\n"), "the locks end with their holder");
+    signal("end of all");
+    assert_eq!(running.finish().output.status, 0);
+}
+
 /// What a process asks for again and again may come from outside of the session.
 pub fn what_is_looked_for_again_is_seen(via: Mechanism) {
     let fixture = Fixture::new("polls");

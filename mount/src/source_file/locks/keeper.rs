@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use headwater_fuse::{Lock, LockKind, NodeId, Reply};
 use rustix::io::Errno;
 
+use super::handover::{LockChange, LockHandover, TakenLock, report};
 use super::operations::{apply, find, is_excluded};
-use super::owner::{Life, Watch, is_of_description};
+use super::owner::{Watch, is_of_description};
 use super::queue::{Action, Arrived, Holder, Wanted};
 use super::waiter::Waiter;
 use crate::worker::Connection;
@@ -32,6 +33,8 @@ const HELD_MAX: usize = 4096;
 /// The locks of a mount's files.
 struct Keeper<'a> {
     connection: &'a Connection,
+    /// The socket to the supervisor.
+    supervisor: Option<OwnedFd>,
     held: HashMap<Holder, Held>,
     waiting: Vec<Waiting>,
     /// Requests that are tried again: those that may fail only because of a holder that is gone, and those for which no
@@ -48,8 +51,7 @@ struct Keeper<'a> {
 struct Held {
     /// While it has locks: an opening of the source file for this holder alone.
     file: Option<Arc<OwnedFd>>,
-    pid: u32,
-    life: Life,
+    lock: TakenLock,
 }
 
 /// A request for which a thread waits.
@@ -63,14 +65,16 @@ struct Waiting {
 }
 
 /// Takes locks until the file system is unmounted.
-pub(crate) fn run(connection: &Connection) {
+pub(crate) fn run(connection: &Connection, handover: LockHandover) {
+    let LockHandover { supervisor, watch, taken } = handover;
     let mut keeper = Keeper {
         connection,
-        held: HashMap::new(),
+        supervisor,
+        watch: Watch::new(watch, taken.iter().map(|(lock, _)| &lock.life)),
+        check_at: (!taken.is_empty()).then(Instant::now),
+        held: taken.into_iter().map(|(lock, file)| (lock.holder, Held { file: Some(file), lock })).collect(),
         waiting: Vec::new(),
         trying: Vec::new(),
-        watch: Watch::new(),
-        check_at: None,
         try_at: None,
         interrupted: VecDeque::new(),
     };
@@ -215,7 +219,7 @@ impl Keeper<'_> {
     /// The kernel's number of a holder may be in use again, and a process may have closed and opened the file since.
     fn release_predecessor(&mut self, wanted: &Wanted) {
         let Some(held) = self.held.get(&wanted.holder) else { return };
-        if wanted.lock.kind != LockKind::Unlock && !held.life.is_there(self.watch.descriptions().as_ref()) {
+        if wanted.lock.kind != LockKind::Unlock && !held.lock.life.is_there(self.watch.descriptions().as_ref()) {
             self.release(wanted.holder);
         }
     }
@@ -225,7 +229,7 @@ impl Keeper<'_> {
         if matches!(found, Ok(Some(_))) && self.release_dead(Some(wanted.holder.node)) {
             found = find(file, &wanted.lock);
         }
-        let by = |found: &Lock| self.holder_of(wanted.holder, found).map(|holder| self.held[&holder].pid);
+        let by = |found: &Lock| self.holder_of(wanted.holder, found).map(|holder| self.held[&holder].lock.pid);
         match found {
             Ok(found) => {
                 let found = found.map(|found| Lock { pid: by(&found).unwrap_or_default(), ..found });
@@ -292,11 +296,22 @@ impl Keeper<'_> {
         if self.held.len() >= HELD_MAX {
             self.release_dead(None);
         }
-        let (watch, lock) = (&mut self.watch, &wanted.lock);
-        let path = self.connection.view.path_of(wanted.holder.node);
-        let new = || Held { file: None, pid: lock.pid, life: watch.begin(lock, wanted.thread, path.as_ref()) };
-        self.held.entry(wanted.holder).or_insert_with(new).file = Some(Arc::clone(&file));
-        self.connection.view.source_files.locks.set_file(wanted.holder, Some(file));
+        let (watch, lock, holder) = (&mut self.watch, &wanted.lock, wanted.holder);
+        let path = self.connection.view.path_of(holder.node);
+        let mut begin = || TakenLock { holder, pid: lock.pid, life: watch.begin(lock, wanted.thread, path.as_ref()) };
+        let held = self.held.entry(holder).or_insert_with(|| Held { file: None, lock: begin() });
+        held.file = Some(Arc::clone(&file));
+        let taken = LockChange::Taken(held.lock.clone());
+        self.report(&taken, Some(&file));
+        self.connection.view.source_files.locks.set_file(holder, Some(file));
+    }
+
+    fn report(&self, change: &LockChange, file: Option<&OwnedFd>) {
+        if let Some(supervisor) = &self.supervisor
+            && let Err(error) = report(supervisor, change, file)
+        {
+            tracing::debug!(%error, ?change, "the supervisor can't note a change of locks");
+        }
     }
 
     /// Before the lock was free, another node or job may have changed what the kernel keeps. The kernel may have to wait
@@ -317,7 +332,7 @@ impl Keeper<'_> {
             .held
             .keys()
             .filter(of)
-            .filter(|holder| !self.held[holder].life.is_there(there.as_ref()))
+            .filter(|holder| !self.held[holder].lock.life.is_there(there.as_ref()))
             .copied()
             .collect();
         dead.iter().for_each(|holder| self.release(*holder));
@@ -335,6 +350,7 @@ impl Keeper<'_> {
         self.connection.view.source_files.locks.set_file(holder, None);
         // A worker may have the file, too, so that closing it would release nothing yet.
         unlock(&file, holder);
+        self.report(&LockChange::Returned(holder), None);
     }
 
     fn fail(&self, wanted: &Wanted, errno: Errno) {

@@ -5,6 +5,7 @@
 //! answers. The kernel reports that a file with locks is closed only where it also sends OPEN and FLUSH for every file,
 //! which opening alone does without. So the keeper [watches](owner) those who have locks.
 
+pub(crate) mod handover;
 pub(crate) mod keeper;
 mod operations;
 mod owner;

@@ -14,6 +14,7 @@ use headwater_fuse::Lock;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use serde::{Deserialize, Serialize};
 
 /// How many ancestors of a process are examined.
 const ANCESTORS_MAX: usize = 16;
@@ -25,7 +26,7 @@ pub(super) struct Watch {
 }
 
 /// What a holder's locks live as long as.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Life {
     /// The number of the description, if it is watched.
     description: Option<u64>,
@@ -34,7 +35,7 @@ pub(super) struct Life {
     processes: Vec<Process>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Process {
     pid: u32,
     /// When it started, in ticks since the machine's start.
@@ -44,9 +45,15 @@ struct Process {
 }
 
 impl Watch {
-    pub(super) fn new() -> Watch {
-        let epoll = epoll::create(CreateFlags::CLOEXEC);
-        Watch { epoll: epoll.inspect_err(|error| tracing::warn!(%error, "no epoll instance for locks")).ok(), last: 0 }
+    /// Continues with a predecessor's instance, or begins with an empty one.
+    pub(super) fn new<'a>(inherited: Option<OwnedFd>, lives: impl Iterator<Item = &'a Life>) -> Watch {
+        let create = || epoll::create(CreateFlags::CLOEXEC);
+        let epoll = inherited.map_or_else(create, Ok);
+        let epoll = epoll.inspect_err(|error| tracing::warn!(%error, "no epoll instance for locks")).ok();
+        let mut watch = Watch { epoll, last: 0 };
+        let known = lives.filter_map(|life| life.description);
+        watch.last = known.chain(watch.descriptions().into_iter().flatten()).max().unwrap_or_default();
+        watch
     }
 
     /// Returns what the lock of this thread, which waits for it, lives as long as. `path` is the file's, if it has one.
@@ -211,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_description_is_there_until_its_last_descriptor_is_closed() {
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(None, std::iter::empty());
         let (first, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let second = first.try_clone().unwrap();
         let number = watch.watch(std::process::id(), first.as_raw_fd()).unwrap();
@@ -226,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_description_with_several_holders_is_there_for_each() {
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(None, std::iter::empty());
         let (file, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let numbers: HashSet<u64> =
             (0..8).map(|_| watch.watch(std::process::id(), file.as_raw_fd()).unwrap()).collect();

@@ -9,6 +9,7 @@ use std::time::Instant;
 use headwater_fuse::{Lock, NodeId};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// The requests for the keeper.
 #[derive(Debug, Default)]
@@ -41,8 +42,8 @@ pub(super) struct Arrived {
 }
 
 /// Who has locks of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Holder {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Holder {
     pub(super) node: NodeId,
     pub(super) owner: u64,
     pub(super) is_flock: bool,
@@ -144,6 +145,13 @@ impl Locks {
         }
         let number = state.stand_ins[&node].as_raw_fd();
         rustix::fs::open(format!("/proc/self/fd/{number}"), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Makes an opening's file stand for a node's source file.
+    pub(super) fn set_stand_in(&self, node: NodeId, file: &OwnedFd) {
+        if let Ok(file) = file.try_clone() {
+            self.lock().stand_ins.entry(node).or_insert(file);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use headwater_daemon::Config;
+use headwater_daemon::{Config, Preload};
 use headwater_fuse::init::{Locks, Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
@@ -25,6 +25,10 @@ const TRANSFER_BYTES_MAX: u32 = 512 << 10;
 const BUSY_MAX: Duration = Duration::from_millis(200);
 /// The interval of attempts.
 const BUSY_RETRY: Duration = Duration::from_millis(10);
+/// How often a child that is to end is checked.
+const MAKER_INTERVAL: Duration = Duration::from_millis(1);
+/// The most bytes of lines that name blocks: a message of a socket has space for twice as many.
+const BLOCKS_BYTES_MAX: usize = 64 << 10;
 
 /// Why mounting failed.
 #[derive(Debug, Error)]
@@ -144,17 +148,25 @@ impl Mounting {
         Some(groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect())
     }
 
-    /// Completes the namespace, once the daemon serves.
-    pub(crate) fn served(&mut self) -> Result<(), MountError> {
-        let MountPlacement::Namespace { maker, .. } = &mut self.placement else { return Ok(()) };
-        let Some(mut maker) = maker.take() else { return Ok(()) };
-        maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
+    /// Completes the namespace, once the daemon serves. The child that does it reads ahead what `preload` names.
+    pub(crate) fn served(&mut self, preload: Option<&Preload>) -> Result<(), MountError> {
+        let MountPlacement::Namespace { maker: Some(maker), .. } = &mut self.placement else { return Ok(()) };
+        let serving = Serving { is_served: true, blocks: blocks(preload) };
+        maker.channel.send(&serving, &[]).map_err(MountError::Namespace)?;
         match maker.channel.receive().map_err(MountError::Namespace)?.0 {
-            Progress::Bound => {}
-            Progress::Failed(why) => return Err(MountError::Other(why)),
-            Progress::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
+            Progress::Bound => Ok(()),
+            Progress::Failed(why) => Err(MountError::Other(why)),
+            Progress::Mounted => Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
         }
-        maker.child.wait().map(drop).map_err(MountError::Namespace)
+    }
+
+    /// Takes note of the end of the child that has made the namespace.
+    pub(crate) fn reap(&mut self) {
+        if let MountPlacement::Namespace { maker, .. } = &mut self.placement
+            && maker.as_mut().is_some_and(|maker| maker.child.try_wait().is_ok_and(|status| status.is_some()))
+        {
+            *maker = None;
+        }
     }
 
     /// Returns the mount point.
@@ -201,8 +213,25 @@ impl Mounting {
 impl Drop for Maker {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let deadline = Instant::now() + BUSY_MAX;
+        // While it waits for an answer of a daemon that has died, it can't end.
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < deadline {
+            std::thread::sleep(MAKER_INTERVAL);
+        }
     }
+}
+
+/// Returns the lines of a list that name blocks of files, as many as fit into a message.
+fn blocks(preload: Option<&Preload>) -> Vec<String> {
+    let Some(Preload::List(list)) = preload else { return Vec::new() };
+    let mut left = BLOCKS_BYTES_MAX;
+    // Where a list is complete, only what processes read themselves may show what it lacks.
+    let lines = list.entries.iter().filter(|line| !list.is_complete && line.starts_with("blocks "));
+    let fits = |line: &&String| {
+        left = left.saturating_sub(line.len());
+        left > 0
+    };
+    lines.take_while(fits).cloned().collect()
 }
 
 /// Before INIT.

@@ -7,7 +7,7 @@
 //! 2. from the child: [`Progress::Mounted`] with the device, the mount namespace and, if there is one, the
 //!    user namespace, in this order;
 //! 3. to the child, once the device is served: [`Serving`];
-//! 4. from the child: [`Progress::Bound`], after which it ends.
+//! 4. from the child: [`Progress::Bound`], after which it reads blocks of large files ahead, and ends.
 //!
 //! [`Progress::Failed`] may replace either of the child's messages.
 
@@ -46,10 +46,12 @@ pub struct Task {
 }
 
 /// To the child: the device is served, so the view is accessible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
     /// False if it can't be served: then the child must end.
     pub is_served: bool,
+    /// What the programs will probably read of large files, as lines of a closure.
+    pub blocks: Vec<String>,
 }
 
 /// A message of the child.

@@ -222,12 +222,13 @@ impl Supervisor {
     fn check_daemon(&mut self) -> Result<(), String> {
         self.dying.retain_mut(|daemon| daemon.status().is_none());
         self.locks.update();
+        self.mounting.reap();
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
         {
             let status: DaemonStatus = serde_json::from_str(&line).unwrap_or_default();
             if !self.is_ready && status.ready {
-                self.mounting.served().map_err(|error| error.to_string())?;
+                self.mounting.served(self.config.daemon.preload.as_ref()).map_err(|error| error.to_string())?;
                 self.is_ready = true;
                 print(&line);
             } else if status.failed.is_some() {

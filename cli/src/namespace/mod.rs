@@ -2,7 +2,7 @@
 //! scope.
 //!
 //! `headwater namespace` makes it for the node's supervisor, which holds the descriptors. It mounts the view, sends the
-//! device, waits until requests are answered, binds the view over the scope, and ends. `headwater exec --enter` enters
+//! device, waits until requests are answered, binds the view over the scope, reads ahead, and ends. `headwater exec --enter` enters
 //! it.
 
 mod cover;
@@ -12,6 +12,7 @@ pub mod keeper;
 mod make;
 mod obstacles;
 mod probe;
+mod read_ahead;
 
 use std::io::stdout;
 use std::os::fd::AsFd;
@@ -55,8 +56,10 @@ fn serve_on(supervisor: &Channel) -> Result<()> {
     supervisor.send(&Progress::Mounted, &descriptors).context(gone)?;
     // From here on only the supervisor holds the device.
     drop(made);
-    let (Serving { is_served }, _) = supervisor.receive().context(gone)?;
+    let (Serving { is_served, blocks }, _) = supervisor.receive().context(gone)?;
     ensure!(is_served, "the view is not served");
     cover::cover(&task.view, &task.scope)?;
-    supervisor.send(&Progress::Bound, &[]).context(gone)
+    supervisor.send(&Progress::Bound, &[]).context(gone)?;
+    read_ahead::read_ahead(&blocks);
+    Ok(())
 }

@@ -59,7 +59,8 @@ impl Node {
     }
 
     /// Answers a process that needs content of a file that is read directly. False if the file is not, or if the
-    /// process has known it and wants the content all the same: then it has found another file there.
+    /// process has known it and wants the content all the same: then it has found another file there. Preloading asks for
+    /// each block, and needs none of such a file.
     pub(super) fn answer_directly(&mut self, id: ClientId, path: &Path, aspect: Aspect) -> bool {
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let is_covered = entry.is_file() && entry.attr().is_some_and(|attr| self.direct.covers(attr));
@@ -68,7 +69,7 @@ impl Node {
         }
         if !core::mem::replace(&mut entry.is_direct, true) {
             self.publish(Publication::Direct { path: path.clone() });
-        } else if self.clients.get(&id).is_some_and(|client| client.rounds == 1) {
+        } else if self.clients.get(&id).is_some_and(|client| client.rounds == 1 && !client.is_ahead) {
             return false;
         }
         self.finish(id, Reply::Done);

@@ -86,6 +86,10 @@ pub fn input(line: &str) -> Input {
         "request-block" => {
             Input::RequestBlock { client: ClientId(number(w)), path: path_in(w), block: number(w) as u32 }
         }
+        "preload-block" => {
+            let (client, path) = (ClientId(number(w)), path_in(w));
+            Input::Preload { client, path, want: Want::ATTR | Want::NO_FOLLOW, block: Some(number(w) as u32) }
+        }
         "used" => Input::Used { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
         "gone" => Input::ClientGone { client: ClientId(number(w)) },
         "up" => Input::PeerUp { peer: peer(w) },

@@ -2,13 +2,17 @@
 //! itself.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Program, Session, headwater_binary, skipped};
+use headwater_tests::harness::{Fixture, Mechanism, Program, Session, headwater_binary, skipped};
 use serde_json::Value;
 
 const NODES: usize = 3;
+
+/// A program that waits for blocks of a file.
+const RESIDENT: &str = include_str!("../../programs/resident.py");
 
 /// Waits until every node has fetched all, and becomes the program. `sh -c WAIT sh HEADWATER STORE PROGRAM…`
 const WAIT: &str = r#"
@@ -194,6 +198,26 @@ fn a_programs_libraries_are_found_without_it() {
         read_once(&session, &counts);
         assert_eq!(session.number("preload.files"), entries, "{:#}", session.summary);
         assert_eq!(session.number("shared_fs.files_read"), 3, "{:#}", session.summary);
+    }
+}
+
+/// The blocks of a large file are in the kernel's memory before a process reads them, and no others are.
+#[test]
+fn blocks_are_in_the_kernels_memory() {
+    let fixture = Fixture::new("blocks");
+    let file = fixture.file("data/large", "", 0o644);
+    fs::write(&file, vec![7; 32 << 20]).expect("an own file");
+    let now = fs::metadata(&file).expect("an own file");
+    let list = fixture.outside("list");
+    let version = format!("{} {}.{:09}", now.len(), now.mtime(), now.mtime_nsec());
+    let line = format!("blocks {version} 3-4,20 {}", file.display());
+    fs::write(&list, format!("headwater closure 2\n{line}\n")).expect("an own directory");
+    let program = Program::new("python3").args(["-c", RESIDENT]).arg(&file).args(["3", "4", "20"]);
+    for nodes in [1, 2] {
+        let headwater = fixture.headwater().via(Mechanism::Namespace).on(nodes, 1);
+        let session = headwater.option("--preload").option(&list).run(&program);
+        let expected = (3_usize << 20).to_string();
+        assert_eq!(lines(&session.output.stdout), vec![expected.as_str(); nodes], "{:?}", session.output);
     }
 }
 

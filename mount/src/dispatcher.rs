@@ -143,7 +143,7 @@ impl Mount {
         if parked.is_interrupted {
             self.try_at.get_or_insert(now + RETRY_MS);
         }
-        let locked = if self.settling.is_some() { parked.locks() } else { Vec::new() };
+        let locked = if self.settling.is_some() { parked.locks(self.view()) } else { Vec::new() };
         self.waiting.insert(client, parked);
         if self.view().notices.concern(&locked) {
             self.again.extend(self.settling.take().map(WorkerEvent::Settled));
@@ -160,7 +160,7 @@ impl Mount {
     /// the event doesn't wait for notifications about the nodes that changes have locked.
     pub fn settle(&mut self, number: u32) {
         let notices = &self.connection.view.notices;
-        let locked: Vec<NodeId> = self.waiting.values().flat_map(Parked::locks).collect();
+        let locked: Vec<NodeId> = self.waiting.values().flat_map(|parked| parked.locks(self.view())).collect();
         if notices.concern(&locked) || !notices.mark(number) {
             self.again.push_back(WorkerEvent::Settled(number));
         } else {

@@ -1,11 +1,12 @@
 //! Names, attributes and links of nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_abi::attr::mode;
 use headwater_abi::hash;
 use headwater_abi::table::{Record, State};
 use headwater_abi::{Attr, Kind, Path, Want};
+use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
@@ -176,7 +177,9 @@ fn absent(call: &Call<'_>, path: &Path) -> Flow {
     if has_changed(call, path, None) {
         return call.want(path, Want::PASSTHROUGH);
     }
-    answer_absent(call, call.view.polls.ttl(true).min(call.view.names_ttl))
+    let ttl = call.view.polls.ttl(true).min(call.view.names_ttl);
+    let is_noted = ttl == FOREVER || call.view.absent.note(call.request.node, path, Instant::now());
+    answer_absent(call, if is_noted { ttl } else { Duration::ZERO })
 }
 
 fn answer_absent(call: &Call<'_>, ttl: Duration) -> Flow {

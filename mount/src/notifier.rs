@@ -1,6 +1,7 @@
 //! Sends notifications to the kernel, from a thread of its own: a notification may block, and no other thread depends
 //! on this one.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use headwater_abi::{Kind, Path};
@@ -38,19 +39,41 @@ pub(crate) fn run(connection: &Connection, dispatcher: &RequestDispatcher) {
 /// after the table has been published. If `is_read`, a READ that will be answered from the source file is pending, and
 /// the notification is delayed. It is also delayed if no byte has been served, because the first READ may be under way.
 pub(crate) fn became_passthrough(view: &View, path: &Path, tree: bool, is_read: bool) {
-    if tree {
-        view.has_passthrough_trees.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
-    match view.tables.node_of(path) {
-        Some(node) if is_read || !may_have_served(view, node, path) => {
-            view.notices.send_later(Notice::NodeChanged(node))
-        }
-        Some(node) => view.notices.send(Notice::NodeChanged(node)),
-        None => {}
+    if let Some(node) = view.tables.node_of(path) {
+        node_changed(view, node, path, is_read);
     }
     if let Some(directory) = path.parent().and_then(|parent| view.tables.node_of(&parent)) {
         view.notices.send(Notice::NameChanged(directory, path.name().into()));
         view.notices.send(Notice::ListingChanged(directory));
+    }
+    if tree {
+        view.has_passthrough_trees.store(true, Ordering::Relaxed);
+        tree_changed(view, path);
+    }
+}
+
+/// Notifies the kernel about all that it has below `path`: changes there are not announced any more.
+fn tree_changed(view: &View, path: &Path) {
+    let nodes = view.nodes_below(path);
+    for (below, node) in &nodes {
+        node_changed(view, *node, below, false);
+        let directory =
+            below.parent().and_then(|parent| nodes.get(&parent).copied().or_else(|| view.tables.node_of(&parent)));
+        if let Some(directory) = directory {
+            view.notices.send(Notice::NameChanged(directory, below.name().into()));
+        }
+    }
+    for (directory, below) in view.absent.below(path) {
+        view.notices.send(Notice::NameChanged(directory, below.name().into()));
+    }
+}
+
+fn node_changed(view: &View, node: NodeId, path: &Path, is_read: bool) {
+    let is_file = view.tables.read(|tables| tables.record(node.0).is_none_or(|record| record.kind != Kind::Dir));
+    if is_file && (is_read || !may_have_served(view, node, path)) {
+        view.notices.send_later(Notice::NodeChanged(node));
+    } else {
+        view.notices.send(Notice::NodeChanged(node));
     }
 }
 

@@ -4,6 +4,7 @@
 //! exception: it is 1 and stands for the record of the mount's root path.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,7 @@ use thiserror::Error;
 use crate::config::{MountConfig, Start};
 use crate::owner::Owner;
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
+use crate::state::absent::AbsentNames;
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
@@ -67,6 +69,8 @@ pub(crate) struct View {
     /// Notifications to the kernel.
     pub(crate) notices: Notices,
     pub(crate) polls: Polls,
+    /// Names that the kernel knows to be absent.
+    pub(crate) absent: AbsentNames,
 }
 
 /// A directory of the mount is no absolute path.
@@ -100,6 +104,7 @@ impl View {
     /// A directory is no absolute path.
     pub(crate) fn new(start: Start<'_>, reader: Reader<'static>) -> Result<View, NotAbsolute> {
         let mount = start.mount;
+        let polls = Polls::new(mount.is_writable && start.has_source);
         let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| NotAbsolute(text.clone()));
         Ok(View {
             tables: TreeTables::new(clean(&mount.root)?, reader, &start.older),
@@ -120,7 +125,8 @@ impl View {
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
-            polls: Polls::new(mount.is_writable && start.has_source),
+            absent: AbsentNames::new(polls.ttl(true)),
+            polls,
         })
     }
 
@@ -146,6 +152,28 @@ impl View {
         }
         let moved = self.source_files.path_of(node);
         moved.or_else(|| self.tables.read(|reader| Path::new(path_of_spare(&reader.own(node.0)?.record.path()?))))
+    }
+
+    /// Returns the node of a name, if the kernel may have one.
+    pub(crate) fn child_of(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        let path = self.path_of(directory)?.join_deep(name)?;
+        self.source_files.node_at(&path).or_else(|| self.tables.node_of(&path))
+    }
+
+    /// Returns the paths below this one of which the kernel may have nodes. It has some only if it has one of this path.
+    pub(crate) fn nodes_below(&self, path: &Path) -> HashMap<Path, NodeId> {
+        let is_used = |record: Record<'_>| record.lookups() > 0;
+        let has_own = self.tables.read(|tables| tables.find(path.as_bytes()).is_some_and(is_used));
+        if !has_own && self.source_files.node_at(path).is_none() {
+            return HashMap::new();
+        }
+        let mut found: HashMap<Path, NodeId> = self.tables.read(|tables| {
+            let used = tables.records().filter(|record| record.lookups() > 0);
+            let used = used.filter_map(|record| Some((Path::new(&record.path()?)?, NodeId(record.index()))));
+            used.filter(|(below, _)| below.is_within(path) && below != path).collect()
+        });
+        found.extend(self.source_files.nodes_below(path));
+        found
     }
 
     /// Takes back look-ups that the kernel has forgotten or never accepted.

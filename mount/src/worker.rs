@@ -253,8 +253,8 @@ impl Parked {
     }
 
     /// Returns the nodes that the kernel has locked while this request waits.
-    pub(crate) fn locks(&self) -> Vec<NodeId> {
-        Request::decode(&self.bytes).map_or_else(|_| Vec::new(), |request| locked_by(&request))
+    pub(crate) fn locks(&self, view: &View) -> Vec<NodeId> {
+        Request::decode(&self.bytes).map_or_else(|_| Vec::new(), |request| locked_by(view, &request))
     }
 
     /// Returns the node that a READ reads from.

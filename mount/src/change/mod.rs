@@ -13,6 +13,7 @@ use headwater_fuse::{NodeId, Operation, Request};
 
 use self::passthrough::Stop;
 use crate::call::{Call, Demand, Flow};
+use crate::view::View;
 
 /// Serves a request that changes the tree.
 pub(super) fn serve(call: &Call<'_>) -> Flow {
@@ -48,17 +49,22 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Returns the nodes that the kernel has locked while a change waits: what changes, or the directories of its names.
-pub(crate) fn locked_by(request: &Request<'_>) -> Vec<NodeId> {
+/// Returns the nodes that the kernel has locked while a change waits: what changes, or the directories of its names, and
+/// the directories that it moves, replaces or removes.
+pub(crate) fn locked_by(view: &View, request: &Request<'_>) -> Vec<NodeId> {
     match request.operation {
-        Operation::Rename { to, .. } => vec![request.node, to],
+        Operation::Rename { name, to, to_name, .. } => {
+            let ends = [(request.node, name), (to, to_name)];
+            let moved = ends.into_iter().filter_map(|(directory, name)| view.child_of(directory, name));
+            moved.chain([request.node, to]).collect()
+        }
+        Operation::Rmdir { name } => view.child_of(request.node, name).into_iter().chain([request.node]).collect(),
         Operation::Link { existing, .. } => vec![request.node, existing],
         Operation::Create { .. }
         | Operation::Mknod { .. }
         | Operation::Mkdir { .. }
         | Operation::Symlink { .. }
         | Operation::Unlink { .. }
-        | Operation::Rmdir { .. }
         | Operation::Setattr(_)
         | Operation::Setxattr { .. }
         | Operation::Removexattr { .. }

@@ -17,6 +17,7 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::nodes::is_unseen;
 use crate::source_file::{Identity, Target, made_entry, may_want_record};
+use crate::state::notices::Notice;
 
 /// Mode bits that a caller chooses for a new file.
 const MODE_BITS: u32 = 0o7777;
@@ -113,6 +114,7 @@ pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result
 pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], flags: u32) -> Result<Flow, Stop> {
     let flags = RenameFlags::from_bits_retain(flags);
     let from = locate(call, call.request.node, name)?;
+    let to_node = to;
     let to = locate(call, to, to_name)?;
     let replaced = to.directory.child(to_name).ok();
     let moving = match as_caller(call.request, || from.directory.child(name)) {
@@ -123,6 +125,7 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
     let tree = is_directory(&moving) || replaced.as_ref().is_some_and(is_directory);
     make_all_passthrough(call, &[&from.path, &to.path], tree)?;
     as_caller(call.request, || renameat_with(&from.directory.fd, name, &to.directory.fd, to_name, flags))?;
+    expire_renamed(call, name, (to_node, to_name), flags);
     let source_files = &call.view.source_files;
     let moved = Identity::of(&moving.attr);
     match replaced.as_ref().map(|target| Identity::of(&target.attr)) {
@@ -185,6 +188,15 @@ fn locate(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Location, S
         return Err(Errno::BUSY.into());
     }
     Ok(Location { path, directory: Target::directory(call.view, directory, &parent)? })
+}
+
+/// Has the kernel look up what was renamed when it is next used: with the new name it keeps for how long the old one was
+/// known, and changes of either are not announced any more.
+fn expire_renamed(call: &Call<'_>, name: &[u8], to: (NodeId, &[u8]), flags: RenameFlags) {
+    call.view.notices.send(Notice::NameChanged(to.0, to.1.into()));
+    if flags.contains(RenameFlags::EXCHANGE) {
+        call.view.notices.send(Notice::NameChanged(call.request.node, name.into()));
+    }
 }
 
 /// Pins a file that has lost its name at `path` for the processes that use it.

@@ -90,6 +90,18 @@ impl SourceFiles {
         self.lock().by_node.get(&node).map(|file| file.path.clone())
     }
 
+    /// Returns the node of the source file at this path, if its record does not have it.
+    pub(crate) fn node_at(&self, path: &Path) -> Option<NodeId> {
+        self.lock().by_node.iter().find_map(|(node, file)| (file.path == *path).then_some(*node))
+    }
+
+    /// Returns the nodes of source files below this path.
+    pub(crate) fn nodes_below(&self, path: &Path) -> Vec<(Path, NodeId)> {
+        let node_files = self.lock();
+        let below = node_files.by_node.iter().filter(|(_, file)| file.path.is_within(path) && file.path != *path);
+        below.map(|(node, file)| (file.path.clone(), *node)).collect()
+    }
+
     /// Opens the journal at `path` and restores a predecessor's entries.
     pub(crate) fn note_in(&self, tables: &TreeTables, path: &std::path::Path) -> std::io::Result<()> {
         let (journal, known) = Journal::open(path)?;

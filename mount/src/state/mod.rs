@@ -1,5 +1,6 @@
 //! The state of the mount's parts. None of these files knows a request or the tree.
 
+pub(crate) mod absent;
 pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod counts;

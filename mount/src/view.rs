@@ -71,6 +71,8 @@ pub(crate) struct View {
     pub(crate) polls: Polls,
     /// Names that the kernel knows to be absent.
     pub(crate) absent: AbsentNames,
+    /// The session has other nodes, whose processes change files too.
+    pub(crate) has_other_nodes: bool,
 }
 
 /// A directory of the mount is no absolute path.
@@ -126,6 +128,7 @@ impl View {
             counters: Counters::default(),
             notices: Notices::default(),
             absent: AbsentNames::new(polls.ttl(true)),
+            has_other_nodes: start.has_other_nodes,
             polls,
         })
     }

@@ -24,7 +24,7 @@ const READER_IDLE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Files {
     open: Mutex<HashMap<NodeId, File>>,
-    files_max: usize,
+    pub(super) files_max: usize,
 }
 
 #[derive(Debug)]

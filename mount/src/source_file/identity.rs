@@ -42,6 +42,10 @@ impl Identity {
         Identity { device, ino, birth: (birth as i64, rest as u32), file_type: (rest >> 32) as u32 }
     }
 
+    pub(crate) fn is_file(&self) -> bool {
+        self.file_type == mode::FILE
+    }
+
     pub(crate) fn is_directory(&self) -> bool {
         self.file_type == mode::DIR
     }

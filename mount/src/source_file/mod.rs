@@ -106,7 +106,9 @@ pub(super) fn made_entry(call: &Call<'_>, path: &Path, target: &Target) -> Resul
 fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Result<Entry, Path> {
     let view = call.view;
     let node = view.source_files.claim(&view.tables, path, &target.attr, is_last)?;
-    view.source_files.files.confirm(node, Identity::of(&target.attr));
+    let identity = Identity::of(&target.attr);
+    view.source_files.files.confirm(node, identity);
+    view.source_files.set_anchor(node, identity, &target.fd);
     let ttl = call.source_ttl(path);
     let entry_ttl = ttl_of(ttl, &target.attr);
     Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })

@@ -6,7 +6,7 @@
 //! that can't occur. If the table has no room or no writer, the node gets a number without a record, which a successor
 //! finds in the journal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,9 @@ const SPARES_MAX: u32 = 64;
 const UNRECORDED: u64 = 1 << 62;
 /// More look-ups than the kernel can forget: their number is unknown, so the node is never released by count.
 const LOOKUPS_OF_PREDECESSORS: u64 = u64::MAX / 2;
+
+/// Nodes without an anchor any more that are not searched for.
+const ANCHORED_MIN: usize = 1024;
 
 /// The source files of nodes.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct SourceFiles {
 struct NodeFiles {
     by_node: HashMap<NodeId, NodeFile>,
     by_identity: HashMap<Identity, NodeId>,
+    /// Nodes with an anchor, the first ones first.
+    anchored: VecDeque<NodeId>,
     /// The number of nodes without a record so far.
     unrecorded: u64,
     journal: Journal,
@@ -64,6 +69,10 @@ struct NodeFile {
     path: Path,
     /// Keeps the file reachable after it has lost its name.
     pin: Option<Arc<OwnedFd>>,
+    /// Leads to the file whatever other nodes do to its name.
+    anchor: Option<Arc<OwnedFd>>,
+    /// The anchor was used since the set of anchors was last searched for one that can be dropped.
+    is_anchor_used: bool,
     /// The kernel's references to a node without a record. For a predecessor's node the exact number is unknown.
     lookups: u64,
     /// The journal has it.
@@ -207,6 +216,11 @@ impl SourceFiles {
         true
     }
 
+    /// Returns the identity of the source file that `node` is bound to.
+    pub(crate) fn bound(&self, node: NodeId) -> Option<Identity> {
+        self.lock().by_node.get(&node).map(|file| file.identity)
+    }
+
     /// Returns the identity that the source file of `node` must have, if it is known.
     pub(crate) fn expected(&self, tables: &TreeTables, node: NodeId) -> Option<Identity> {
         if !self.is_writable || node == NodeId::ROOT {
@@ -218,9 +232,23 @@ impl SourceFiles {
         tables.read(|tables| tables.record(node.0)?.attr()).map(|attr| Identity::of(&attr))
     }
 
-    /// Returns the descriptor of a source file that has lost its name.
-    pub(crate) fn pinned(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
-        self.lock().by_node.get(&node).and_then(|file| file.pin.clone())
+    /// Returns the descriptor that leads to the source file of `node` without its name, if there is one.
+    pub(crate) fn anchor(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
+        let mut node_files = self.lock();
+        let file = node_files.by_node.get_mut(&node)?;
+        file.is_anchor_used = true;
+        file.pin.clone().or_else(|| file.anchor.clone())
+    }
+
+    /// Keeps a descriptor of the source file of `node`, until the kernel forgets the node or others need the space.
+    /// Another node may rename, remove or replace the file while a process here has it open, which the kernel does not
+    /// report. Directories are found by their names, so that a name that was moved away leads nowhere.
+    pub(crate) fn set_anchor(&self, node: NodeId, identity: Identity, fd: &Arc<OwnedFd>) {
+        if !self.is_writable || !identity.is_file() {
+            return;
+        }
+        let dropped = self.lock().set_anchor(node, identity, fd, self.files.files_max);
+        drop(dropped);
     }
 
     /// Returns the node that the kernel has for the file at `path` and may continue to use.
@@ -316,6 +344,10 @@ impl SourceFiles {
             return;
         }
         let file = node_files.by_node.remove(&node);
+        if node_files.anchored.len() > 2 * node_files.by_node.len() + ANCHORED_MIN {
+            let NodeFiles { by_node, anchored, .. } = &mut *node_files;
+            anchored.retain(|node| by_node.get(node).is_some_and(|file| file.anchor.is_some()));
+        }
         if let Some(file) = &file {
             if node_files.by_identity.get(&file.identity) == Some(&node) {
                 node_files.by_identity.remove(&file.identity);
@@ -339,8 +371,46 @@ impl SourceFiles {
 
 impl NodeFiles {
     fn insert(&mut self, node: NodeId, identity: Identity, path: &Path) {
-        self.by_node.insert(node, NodeFile { identity, path: path.clone(), pin: None, lookups: 0, is_noted: false });
+        let file = NodeFile {
+            identity,
+            path: path.clone(),
+            pin: None,
+            anchor: None,
+            is_anchor_used: false,
+            lookups: 0,
+            is_noted: false,
+        };
+        self.by_node.insert(node, file);
         self.by_identity.insert(identity, node);
+    }
+
+    /// Sets an anchor. Beyond `anchors_max`, returns those that were not used for longest, to be closed.
+    fn set_anchor(
+        &mut self,
+        node: NodeId,
+        identity: Identity,
+        fd: &Arc<OwnedFd>,
+        anchors_max: usize,
+    ) -> Vec<Arc<OwnedFd>> {
+        match self.by_node.get_mut(&node) {
+            Some(file) if file.identity == identity && file.pin.is_none() && file.anchor.is_none() => {
+                file.anchor = Some(Arc::clone(fd));
+                self.anchored.push_back(node);
+            }
+            _ => return Vec::new(),
+        }
+        let mut dropped = Vec::new();
+        while self.anchored.len() > anchors_max
+            && let Some(oldest) = self.anchored.pop_front()
+        {
+            let Some(file) = self.by_node.get_mut(&oldest).filter(|file| file.anchor.is_some()) else { continue };
+            if std::mem::take(&mut file.is_anchor_used) {
+                self.anchored.push_back(oldest);
+            } else {
+                dropped.extend(file.anchor.take());
+            }
+        }
+        dropped
     }
 
     /// Records that the source file of `node` is at `path`, which is its only name if `is_alone`.

@@ -30,15 +30,21 @@ impl Target {
     /// # Errors
     /// ESTALE if another file is there now; otherwise those of the source file.
     pub(crate) fn of(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
-        if let Some(fd) = view.source_files.pinned(node) {
+        if let Some(fd) = view.source_files.anchor(node) {
             let attr = attr_at(&fd, b"", ATTR_FIELDS)?;
             return Ok(Target { fd, attr });
         }
         let target = Target::at(path)?;
+        let identity = Identity::of(&target.attr);
         match view.source_files.expected(&view.tables, node) {
-            Some(identity) if !identity.is_also(&Identity::of(&target.attr)) => Err(Errno::STALE),
-            _ => Ok(target),
+            Some(expected) if !expected.is_also(&identity) => return Err(Errno::STALE),
+            Some(_) if view.is_passthrough(path, false) => {
+                view.source_files.settle(node, path, identity);
+                view.source_files.set_anchor(node, identity, &target.fd);
+            }
+            _ => {}
         }
+        Ok(target)
     }
 
     /// As [`Target::of`], for use as a directory, which triggers an automount.

@@ -31,7 +31,7 @@ pub(crate) fn may_have_served(view: &View, node: NodeId, path: &Path) -> bool {
 
 /// Returns the file that has replaced the request's node at `path`, if no byte of the old one was served.
 pub(crate) fn successor(call: &Call<'_>, path: &Path) -> Option<Target> {
-    let (attr, _) = replaced(call, path)?;
+    let (attr, _) = replaced(call, path).filter(|_| call.view.source_files.bound(call.request.node).is_none())?;
     let target = Target::at(path).ok()?;
     // Only regular files can be read, and the kernel accepts no change of a node's type.
     let is_file = attr.kind() == Kind::File && target.attr.kind() == Kind::File;
@@ -66,10 +66,11 @@ pub(crate) fn notify_size(call: &Call<'_>, path: &Path, file: &OwnedFd, bytes: u
 /// Processes may still have the node open.
 pub(crate) fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {
     let view = call.view;
-    let is_snapshot = view.config.is_writable && view.source_files.path_of(call.request.node).is_none();
-    if !is_snapshot || !view.is_passthrough(path, false) {
+    if !view.config.is_writable || !view.is_passthrough(path, false) {
         return None;
     }
     let attr = view.tables.read(|reader| reader.record(call.request.node.0)?.attr())?;
-    Some((attr, Identity::of(&attr)))
+    let identity = Identity::of(&attr);
+    let is_snapshot = view.source_files.bound(call.request.node).is_none_or(|bound| bound.is_also(&identity));
+    is_snapshot.then_some((attr, identity))
 }

@@ -7,6 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use headwater_abi::Path;
 use headwater_fuse::NodeId;
 
 /// One notification.
@@ -22,6 +23,8 @@ pub(crate) enum Notice {
     NamesChanged,
     /// No notification: the earlier ones have been sent, as the event loop wanted to know by this number.
     Sent(u32),
+    /// No notification: another node is about to change what the path of this node leads to.
+    Anchor(NodeId, Path),
     /// An unused node that need not be cached: its directory and name.
     Forget(NodeId, NodeId, Box<[u8]>),
 }
@@ -130,7 +133,7 @@ impl Notices {
             Notice::NodeChanged(node) | Notice::ListingChanged(node) => nodes.contains(node),
             Notice::NameChanged(directory, _) => nodes.contains(directory),
             Notice::Forget(node, directory, _) => nodes.contains(node) || nodes.contains(directory),
-            Notice::NamesChanged | Notice::Sent(_) => false,
+            Notice::NamesChanged | Notice::Anchor(..) | Notice::Sent(_) => false,
         })
     }
 

@@ -91,7 +91,7 @@ static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
 	/* A file without a name changes no directory. */
 	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
-		hwa_announce_change(dirfd, path, HWA_CHANGES_TARGET);
+		hwa_announce_content(dirfd, path);
 	return result;
 }
 
@@ -187,7 +187,7 @@ static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char 
 		return serve_fopen_read(ns, real, path, mode);
 	FILE *file = serve_fopen_reopen(ns, real, path, mode);
 	if (file == UNSERVED_POINTER)
-		hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET);
+		hwa_announce_content(AT_FDCWD, path);
 	return file;
 }
 
@@ -198,7 +198,7 @@ SERVED(FILE *, fopen64, (const char *path, const char *mode), (path, mode), serv
 static void note_freopen(const char *path, const char *mode)
 {
 	if (path && mode && mode_writes(mode))
-		hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET);
+		hwa_announce_content(AT_FDCWD, path);
 }
 
 NOTED(FILE *, freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream),

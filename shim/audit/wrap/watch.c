@@ -10,19 +10,13 @@
 
 #include "sys.h"
 
-/* Number of descriptors that are examined: a reader of few files has low ones. */
-#define HELD_MAX 256
-
 static void note_watch(const char *path)
 {
 	struct stat watched;
 	if (!hwa_attached() || !hwa_is_address(path) || hwa_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)
 		return;
-	for (int fd = 0; S_ISREG(watched.st_mode) && fd < HELD_MAX; fd++) {
-		const struct hw_record *record = hwa_store_descriptor(fd);
-		if (record && record->attr.ino == watched.st_ino)
-			hwa_exchange_copy(fd, record);
-	}
+	if (S_ISREG(watched.st_mode))
+		hwa_exchange_copies(AT_FDCWD, path);
 	hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET | (S_ISDIR(watched.st_mode) ? HWA_CHANGES_TREE : 0));
 }
 

@@ -56,8 +56,8 @@ NOTED(int, renameat, (int old_fd, const char *old, int fd, const char *path), (o
 NOTED(int, renameat2, (int old_fd, const char *old, int fd, const char *path, unsigned flags),
 	(old_fd, old, fd, path, flags), (TREE(old_fd, old), TREE(fd, path)))
 
-NOTED(int, truncate, (const char *path, off_t bytes), (path, bytes), FILE_HERE(path))
-NOTED(int, truncate64, (const char *path, off64_t bytes), (path, bytes), FILE_HERE(path))
+NOTED(int, truncate, (const char *path, off_t bytes), (path, bytes), hwa_announce_content(AT_FDCWD, path))
+NOTED(int, truncate64, (const char *path, off64_t bytes), (path, bytes), hwa_announce_content(AT_FDCWD, path))
 NOTED(int, chmod, (const char *path, mode_t mode), (path, mode), FILE_HERE(path))
 NOTED(int, lchmod, (const char *path, mode_t mode), (path, mode), HERE(path))
 NOTED(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags),

@@ -107,6 +107,8 @@ macro_rules! at_original_paths {
                 a_lock_is_waited_for_beyond_the_daemon,
                 a_lock_outlives_the_daemon,
                 lock_files_exclude_the_processes_of_other_nodes,
+                what_is_open_stays_the_same_file,
+                a_process_reads_what_it_writes,
                 what_is_looked_for_again_is_seen,
                 what_is_rewritten_outside_is_seen,
             ],

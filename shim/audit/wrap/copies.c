@@ -1,0 +1,95 @@
+/* The store's copies that a process has open.
+ *
+ * A copy follows its original a moment later than that changes. Whoever locks, watches or changes a file needs the
+ * original itself: it takes the copy's place behind the descriptor. */
+#include "wrap.h"
+
+#include <linux/kcmp.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+/* Number of descriptors that are examined: a reader of few files has low ones. */
+#define HELD_MAX 256
+/* Number of descriptors that share one offset. */
+#define SHARED_MAX 16
+
+/* Returns true if no process has a lock on the file. */
+static __attribute__((noinline)) bool is_unlocked(long fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return hwa_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+/* Finds the descriptors behind `fd` that share its offset. Returns their number. */
+static __attribute__((noinline)) int sharing(int fd, int *others)
+{
+	long own = hwa_sys(__NR_getpid);
+	int count = 0;
+	for (int other = fd + 1; other < HELD_MAX && count < SHARED_MAX; other++) {
+		if (hwa_sys(__NR_kcmp, own, own, KCMP_FILE, fd, other) == 0)
+			others[count++] = other;
+	}
+	return count;
+}
+
+static void take_place(int from, int fd)
+{
+	long own = hwa_sys(__NR_fcntl, fd, F_GETFD);
+	if (own >= 0)
+		hwa_sys(__NR_dup3, from, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
+}
+
+__attribute__((noinline)) void hwa_exchange_copy(int fd, const struct hw_record *record)
+{
+	long flags = hwa_sys(__NR_fcntl, fd, F_GETFL), position = hwa_sys(__NR_lseek, fd, 0, SEEK_CUR);
+	if (flags < 0 || position < 0)
+		return;
+	hwa_announce_change(AT_FDCWD, record->path, 0);
+	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
+	int original = hwa_open_original(record, (int)flags | O_CLOEXEC);
+	if (original < 0)
+		return;
+	if (hwa_sys(__NR_lseek, original, position, SEEK_SET) == position) {
+		int others[SHARED_MAX], count = sharing(fd, others);
+		take_place(original, fd);
+		for (int i = 0; i < count; i++)
+			take_place(original, others[i]);
+	}
+	/* Closing the descriptor releases this process's own locks on the file, which may come from another descriptor:
+	 * then it stays open. */
+	if (is_unlocked(original))
+		hwa_sys(__NR_close, original);
+}
+
+__attribute__((noinline)) void hwa_exchange_copies(int dirfd, const char *path)
+{
+	struct stat file = {0};
+	for (int fd = 0; fd < HELD_MAX; fd++) {
+		const struct hw_record *record = hwa_store_descriptor(fd);
+		if (!record)
+			continue;
+		if (!file.st_ino && hwa_sys(__NR_newfstatat, dirfd, path, &file, 0) < 0)
+			return;
+		if (S_ISREG(file.st_mode) && record->attr.ino == file.st_ino)
+			hwa_exchange_copy(fd, record);
+	}
+}
+
+/* Within one file system the kernel copies between files; the store is another one. */
+static void note_copying(int fd)
+{
+	const struct hw_record *record = hwa_store_descriptor(fd);
+	if (record)
+		hwa_exchange_copy(fd, record);
+}
+
+NOTED(ssize_t, copy_file_range, (int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags),
+	(from, from_at, to, to_at, bytes, flags), note_copying(from))
+
+void hwa_announce_content(int dirfd, const char *path)
+{
+	hwa_announce_change(dirfd, path, HWA_CHANGES_TARGET);
+	if (hwa_attached() && hwa_is_address(path))
+		hwa_exchange_copies(dirfd, path);
+}

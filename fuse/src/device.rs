@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, writev};
 use zerocopy::IntoBytes;
 
-use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, OutHeader, notify};
+use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, NotifyStore, OutHeader, notify};
 use crate::{NodeId, ioctl};
 
 /// A descriptor of a connection, or one without a connection yet. A reply is written to the descriptor that
@@ -87,6 +87,14 @@ impl Device {
     pub fn invalidate_node(&self, node: NodeId, offset: i64, bytes: i64) -> io::Result<()> {
         let what = NotifyInvalInode { ino: node.0, off: offset, len: bytes };
         known_or_not(self.notify(notify::INVAL_INODE, &[what.as_bytes()]))
+    }
+
+    /// Puts bytes into the kernel's pages of a node, in place of what is there. The kernel then takes the file to be at
+    /// least so long. An unknown node is not an error.
+    pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let size = u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG)?;
+        let what = NotifyStore { nodeid: node.0, offset, size, padding: 0 };
+        known_or_not(self.notify(notify::STORE, &[what.as_bytes(), bytes]))
     }
 
     /// Makes the kernel drop a cached name. `expire`: the next use looks it up again, but present users

@@ -60,6 +60,7 @@ pub(crate) mod opcode {
 pub(crate) mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const STORE: i32 = 4;
     pub const RESEND: i32 = 7;
     pub const INC_EPOCH: i32 = 8;
     pub const PRUNE: i32 = 9;
@@ -379,6 +380,12 @@ structures! {
         parent: u64,
         namelen: u32,
         flags: u32,
+    }
+    struct NotifyStore {
+        nodeid: u64,
+        offset: u64,
+        size: u32,
+        padding: u32,
     }
     struct NotifyPrune {
         count: u32,

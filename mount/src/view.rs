@@ -22,6 +22,7 @@ use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::change::append::Appended;
 use crate::config::{MountConfig, Start};
 use crate::owner::Owner;
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
@@ -73,6 +74,8 @@ pub(crate) struct View {
     pub(crate) absent: AbsentNames,
     /// The session has other nodes, whose processes change files too.
     pub(crate) has_other_nodes: bool,
+    /// Parts of records that were appended before they came.
+    pub(crate) appended: Appended,
 }
 
 /// A directory of the mount is no absolute path.
@@ -129,6 +132,7 @@ impl View {
             notices: Notices::default(),
             absent: AbsentNames::new(polls.ttl(true)),
             has_other_nodes: start.has_other_nodes,
+            appended: Appended::default(),
             polls,
         })
     }

@@ -36,10 +36,28 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
     if call.request.is_resent() && how.contains(ReadWriteFlags::APPEND) && holds(&writer, data, offset) {
         return Ok(answered(call.reply.count(data.len() as u32)));
     }
+    if how.contains(ReadWriteFlags::APPEND) {
+        return append(call, &writer, data, offset, how);
+    }
     let write = || write_all(&writer, data, offset, how);
     // Pages that are written back have no caller; the kernel passes root.
     let written = if is_from_cache { write()? } else { as_writer(call.request, write)? };
     Ok(answered(call.reply.count(written)))
+}
+
+/// Appends a part of a record, with all that follows in it.
+fn append(call: &Call<'_>, writer: &Writer, data: &[u8], offset: u64, how: ReadWriteFlags) -> Result<Flow, Stop> {
+    let (thread, node, appended) = (call.request.pid, call.request.node, &call.view.appended);
+    if let Some(bytes) = appended.take(thread, node, offset, data.len() as u64) {
+        return Ok(answered(call.reply.count(bytes as u32)));
+    }
+    let rest = appended.rest(thread, offset, data).unwrap_or_default();
+    let record = [data, &rest].concat();
+    let written = as_writer(call.request, || write_all(writer, &record, offset, how))? as usize;
+    if written > data.len() {
+        appended.note(thread, node, offset + data.len() as u64, (written - data.len()) as u64);
+    }
+    Ok(answered(call.reply.count(written.min(data.len()) as u32)))
 }
 
 /// FALLOCATE.
@@ -100,6 +118,8 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
     check_file(target.attr.kind())?;
     let open = || match target.open(OFlags::RDWR) {
         Err(Errno::ACCESS) => target.open(OFlags::WRONLY),
+        // It may be one that can only be appended to: chattr(1).
+        Err(Errno::PERM) => target.open(OFlags::WRONLY | OFlags::APPEND),
         result => result,
     };
     // The caller may have received the descriptor from a process that was allowed to open the file.

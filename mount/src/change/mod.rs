@@ -4,6 +4,7 @@
 //! from then on. A request restarts after each answer of the node. So all that it needs from the node is fetched before
 //! it changes anything.
 
+pub(crate) mod append;
 mod attributes;
 mod content;
 mod names;

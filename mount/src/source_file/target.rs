@@ -36,13 +36,12 @@ impl Target {
         }
         let target = Target::at(path)?;
         let identity = Identity::of(&target.attr);
-        match view.source_files.expected(&view.tables, node) {
-            Some(expected) if !expected.is_also(&identity) => return Err(Errno::STALE),
-            Some(_) if view.is_passthrough(path, false) => {
-                view.source_files.settle(node, path, identity);
-                view.source_files.set_anchor(node, identity, &target.fd);
-            }
-            _ => {}
+        if view.source_files.expected(&view.tables, node).is_some_and(|expected| !expected.is_also(&identity)) {
+            return Err(Errno::STALE);
+        }
+        if view.is_passthrough(path, false) {
+            view.source_files.settle(node, path, identity);
+            view.source_files.set_anchor(node, identity, &target.fd);
         }
         Ok(target)
     }

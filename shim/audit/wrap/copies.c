@@ -1,7 +1,7 @@
 /* The store's copies that a process has open.
  *
- * A copy follows its original a moment later than that changes. Whoever locks, watches or changes a file needs the
- * original itself: it takes the copy's place behind the descriptor. */
+ * A copy follows its original a moment later than that changes. A process that locks, watches, changes or copies a file
+ * needs the original itself: it takes the copy's place behind the descriptor. */
 #include "wrap.h"
 
 #include <linux/kcmp.h>

@@ -108,6 +108,8 @@ macro_rules! at_original_paths {
                 a_lock_outlives_the_daemon,
                 lock_files_exclude_the_processes_of_other_nodes,
                 what_is_open_stays_the_same_file,
+                records_of_several_nodes_stay_whole,
+                a_file_that_only_grows,
                 a_process_reads_what_it_writes,
                 what_is_looked_for_again_is_seen,
                 what_is_rewritten_outside_is_seen,

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use headwater_fuse::{Lock, LockKind, NodeId, Reply};
-use rustix::io::Errno;
+use headwater_fuse::{Device, Lock, LockKind, NodeId, Reply};
+use rustix::fs::fstat;
+use rustix::io::{Errno, pread};
 
 use super::handover::{LockChange, LockHandover, TakenLock, report};
 use super::operations::{apply, find, is_excluded};
@@ -279,9 +280,9 @@ impl Keeper<'_> {
         let is_first = self.held.get(holder).is_none_or(|held| held.file.is_none());
         if lock.kind != LockKind::Unlock {
             if is_first {
-                self.note(wanted, file);
+                self.note(wanted, Arc::clone(&file));
             }
-            self.drop_pages(holder.node);
+            self.renew(holder.node, &file);
         } else if lock.is_flock || (lock.start, lock.end) == (0, Lock::END) {
             self.unlock(*holder);
         }
@@ -316,10 +317,10 @@ impl Keeper<'_> {
 
     /// Before the lock was free, another node or job may have changed what the kernel keeps. The kernel may have to wait
     /// for a READ or a WRITE of the file, which workers answer, but never for a request about a lock.
-    fn drop_pages(&self, node: NodeId) {
-        if let Some(device) = self.connection.devices.first()
-            && let Err(error) = device.invalidate_node(node, 0, 0)
-        {
+    fn renew(&self, node: NodeId, file: &OwnedFd) {
+        let Some(device) = self.connection.devices.first() else { return };
+        let result = device.invalidate_node(node, 0, 0).and_then(|()| show_size(device, node, file));
+        if let Err(error) = result {
             tracing::debug!(%error, "the kernel refused to drop the pages of a locked file");
         }
     }
@@ -362,6 +363,16 @@ impl Keeper<'_> {
         let _serving = self.connection.gate.read().unwrap_or_else(PoisonError::into_inner);
         write(&Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }).is_ok()
     }
+}
+
+/// Shows the kernel how long a file is: a process that appends a record learns from that alone where it ends.
+fn show_size(device: &Device, node: NodeId, file: &OwnedFd) -> io::Result<()> {
+    let size = fstat(file)?.st_size as u64;
+    let mut last = [0];
+    if size > 0 && pread(file, &mut last, size - 1)? == 1 {
+        device.store(node, size - 1, &last)?;
+    }
+    Ok(())
 }
 
 /// Returns all locks of an opening.

@@ -41,6 +41,7 @@ pub mod flag {
     pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DONT_MASK: u64 = 1 << 6;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
@@ -68,9 +69,11 @@ const MINOR_EXPIRE_ALL: u32 = 44;
 
 /// The flags requested for every mode of opening. Without EXPORT_SUPPORT the kernel requests no node that it
 /// has forgotten, whose number may be in use again: a file handle leads to a cached node. HANDLE_KILLPRIV:
-/// the source's file system clears set-user-ID bits on writes.
+/// the source's file system clears set-user-ID bits on writes. DONT_MASK: new files in a directory with default entries
+/// of access control lists have these, whatever the caller's umask.
 const WANTED: u64 = flag::ASYNC_READ
     | flag::BIG_WRITES
+    | flag::DONT_MASK
     | flag::AUTO_INVAL_DATA
     | flag::DO_READDIRPLUS
     | flag::READDIRPLUS_AUTO

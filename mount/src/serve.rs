@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
 use crate::source_file::locks::{self, Action};
-use crate::view::ServedBy;
+use crate::view::{ACL_PREFIX, ServedBy};
 use crate::{change, content, directory, nodes, source_file};
 
 /// `HEADWATER_ATTRIBUTE` of `abi/include/headwater/calls.h`.
@@ -85,8 +85,8 @@ fn statfs(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Answers attributes that the kernel and common tools request of every file; they belong to the mount, not to the
-/// source file. So does the one by which programs ask whether a file is served.
+/// Answers attributes that the kernel requests of every file; they belong to the mount, not to the source file. So does
+/// the one by which programs ask whether a file is served.
 fn getxattr(call: &Call<'_>, name: &[u8], bytes: u32) -> Flow {
     if name == SERVED_ATTRIBUTE {
         return match (is_served(call), bytes) {
@@ -95,7 +95,7 @@ fn getxattr(call: &Call<'_>, name: &[u8], bytes: u32) -> Flow {
             (false, _) => call.fail(Errno::NODATA),
         };
     }
-    if name.starts_with(b"system.posix_acl_") {
+    if name.starts_with(ACL_PREFIX) && call.view.has_user_namespace() {
         return call.fail(Errno::OPNOTSUPP);
     }
     if name.starts_with(b"security.") {

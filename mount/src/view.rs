@@ -33,6 +33,8 @@ use crate::state::notices::Notices;
 use crate::state::polls::Polls;
 use crate::state::tables::{Own, TreeTables};
 
+/// The beginning of the names of access control lists' attributes.
+pub(crate) const ACL_PREFIX: &[u8] = b"system.posix_acl_";
 /// Longer names fail with the source file's own error.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Source files may use this part of the process's descriptors.
@@ -218,6 +220,11 @@ impl View {
                 reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
                     || self.has_passthrough_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
             })
+    }
+
+    /// Returns true if the mount is in a user namespace, whose users are others than those of access control lists.
+    pub(crate) fn has_user_namespace(&self) -> bool {
+        self.config.other_groups.is_some()
     }
 
     /// Returns true if the path is in the scope.

@@ -12,6 +12,7 @@ use super::passthrough::{Stop, passthrough_target};
 use crate::call::{Call, Flow, answered};
 use crate::caller::as_caller;
 use crate::source_file::{Target, shown, target_of};
+use crate::view::ACL_PREFIX;
 
 /// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
@@ -40,7 +41,7 @@ pub(super) fn set(call: &Call<'_>, wanted: &Setattr) -> Result<Flow, Stop> {
 
 /// SETXATTR.
 pub(super) fn set_xattr(call: &Call<'_>, name: &[u8], value: &[u8], flags: u32) -> Result<Flow, Stop> {
-    refuse_local(name)?;
+    refuse_local(call, name)?;
     let (_, target) = passthrough_target(call)?;
     as_caller(call.request, || setxattr(target.magic_link(), name, value, XattrFlags::from_bits_retain(flags)))?;
     Ok(answered(call.reply.ok()))
@@ -48,15 +49,15 @@ pub(super) fn set_xattr(call: &Call<'_>, name: &[u8], value: &[u8], flags: u32) 
 
 /// REMOVEXATTR.
 pub(super) fn remove_xattr(call: &Call<'_>, name: &[u8]) -> Result<Flow, Stop> {
-    refuse_local(name)?;
+    refuse_local(call, name)?;
     let (_, target) = passthrough_target(call)?;
     as_caller(call.request, || removexattr(target.magic_link(), name))?;
     Ok(answered(call.reply.ok()))
 }
 
 /// Refuses changes of attributes that the mount answers itself.
-fn refuse_local(name: &[u8]) -> Result<(), Errno> {
-    let is_local = name.starts_with(b"system.posix_acl_") || name.starts_with(b"security.");
+fn refuse_local(call: &Call<'_>, name: &[u8]) -> Result<(), Errno> {
+    let is_local = name.starts_with(ACL_PREFIX) && call.view.has_user_namespace() || name.starts_with(b"security.");
     if is_local { Err(Errno::OPNOTSUPP) } else { Ok(()) }
 }
 

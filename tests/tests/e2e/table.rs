@@ -110,6 +110,7 @@ macro_rules! at_original_paths {
                 what_is_open_stays_the_same_file,
                 records_of_several_nodes_stay_whole,
                 a_file_that_only_grows,
+                access_control_lists_are_those_of_the_source_file,
                 a_process_reads_what_it_writes,
                 what_is_looked_for_again_is_seen,
                 what_is_rewritten_outside_is_seen,

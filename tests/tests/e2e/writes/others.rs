@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headwater_tests::harness::{Fixture, Mechanism, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Program, is_root, skipped};
 
 /// Whatever another node does to the names of open files and of directories, processes see what they see without
 /// Headwater.
@@ -76,4 +76,56 @@ pub fn a_process_reads_what_it_writes(via: Mechanism) {
     let plain = run("plain", &|program| program.run().stdout);
     assert_eq!(plain[1], "20\n");
     assert_eq!(run("session", &|program| fixture.headwater().via(via).run(program).output.stdout), plain);
+}
+
+/// Reads and sets access control lists of files and directories, and prints what becomes of them.
+const LISTS: &str = r#"
+import os, shutil, struct, sys
+os.chdir(sys.argv[1])
+LIST = "system.posix_acl_access"
+def entries(name, which=LIST):
+    try:
+        text = os.getxattr(name, which)
+    except OSError as error:
+        return error.strerror
+    return [struct.unpack_from("HHI", text, at) for at in range(4, len(text), 8)]
+def encode(user):
+    anyone = 0xffffffff
+    parts = (1, 6, anyone), (2, user, 65534), (4, 4, anyone), (16, 6, anyone), (32, 0, anyone)
+    return struct.pack("I", 2) + b"".join(struct.pack("HHI", *part) for part in parts)
+print(entries("listed"), entries("plain"))
+os.setxattr("plain", LIST, encode(6))
+shutil.copy2("listed", "copied")
+os.mkdir("directory")
+os.setxattr("directory", "system.posix_acl_default", encode(4))
+open("directory/made", "w").close()
+os.chmod("plain", 0o600)
+for name in "plain", "copied", "directory/made":
+    print(name, oct(os.stat(name).st_mode), entries(name))
+os.removexattr("copied", LIST)
+print(entries("copied"), entries("directory", "system.posix_acl_default"))
+"#;
+
+pub fn access_control_lists_are_those_of_the_source_file(via: Mechanism) {
+    let fixture = Fixture::new("lists");
+    let program = |directory: &str| {
+        let listed = fixture.file(&format!("{directory}/listed"), "", 0o640);
+        fixture.file(&format!("{directory}/plain"), "", 0o640);
+        let set = "import os, sys; exec(sys.argv[1].split('print')[0].replace('sys.argv[1]', 'sys.argv[2]')); \
+                   os.setxattr('listed', LIST, encode(6))";
+        let directory = fixture.path(directory);
+        let prepared = Program::new("python3").args(["-c", set, LISTS]).arg(&directory).run();
+        assert!(listed.exists());
+        (prepared.status == 0).then(|| Program::new("python3").args(["-c", LISTS]).arg(directory))
+    };
+    let Some(plain) = program("plain") else {
+        return skipped("the file system has no access control lists");
+    };
+    if !is_root() && via == Mechanism::Namespace {
+        return skipped("a user namespace has no other users, and so no such lists");
+    }
+    let plain = plain.run();
+    assert_eq!(plain.status, 0, "{plain:?}");
+    let program = program("session").expect("as before");
+    fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }

@@ -5,12 +5,15 @@
 #include "wrap.h"
 
 #include <linux/kcmp.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "sys.h"
 
 /* Number of descriptors that are examined: a reader of few files has low ones. */
 #define HELD_MAX 256
+/* How much longer than its file a mapping is that waits for more: its last page may be one of 64 KiB. */
+#define GROWTH_MIN (64 << 10)
 /* Number of descriptors that share one offset. */
 #define SHARED_MAX 16
 
@@ -86,6 +89,23 @@ static void note_copying(int fd)
 
 NOTED(ssize_t, copy_file_range, (int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags),
 	(from, from_at, to, to_at, bytes, flags), note_copying(from))
+
+/* A process that shares a mapping which is longer than its file expects the file to grow: a database's reader. */
+static void note_mapping(size_t bytes, int flags, int fd, off64_t offset)
+{
+	struct stat file;
+	if (fd < 0 || !(flags & MAP_SHARED) || !hwa_attached() || hwa_sys(__NR_fstat, fd, &file) < 0 ||
+		offset + (off64_t)bytes < file.st_size + GROWTH_MIN)
+		return;
+	const struct hw_record *record = hwa_store_file(fd, &file);
+	if (record)
+		hwa_exchange_copy(fd, record);
+}
+
+NOTED(void *, mmap, (void *at, size_t bytes, int protection, int flags, int fd, off_t offset),
+	(at, bytes, protection, flags, fd, offset), note_mapping(bytes, flags, fd, offset))
+NOTED(void *, mmap64, (void *at, size_t bytes, int protection, int flags, int fd, off64_t offset),
+	(at, bytes, protection, flags, fd, offset), note_mapping(bytes, flags, fd, offset))
 
 void hwa_announce_content(int dirfd, const char *path)
 {

@@ -42,9 +42,10 @@ pub fn what_is_open_stays_the_same_file(via: Mechanism) {
     assert_eq!(reports(&signals), expected);
 }
 
-/// Reads by one descriptor what was written by another, also where several share one offset, and copies from it.
+/// Reads by one descriptor what was written by another, also where several share one offset, and copies from it. Reads by
+/// a mapping that is longer than its file what a child has written.
 const READER_AND_WRITER: &str = r#"
-import os, sys
+import ctypes, os, subprocess, sys
 name = sys.argv[1]
 reader = os.open(name, os.O_RDONLY)
 same = os.dup(reader)
@@ -58,6 +59,14 @@ os.truncate(name, 5)
 print(os.fstat(reader).st_size)
 other = os.open(name + ".copy", os.O_RDWR | os.O_CREAT)
 print(os.copy_file_range(os.open(name + ".original", os.O_RDONLY), other, 1000))
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+mapped = libc.mmap(None, 1 << 20, 1, 1, os.open(name + ".mapped", os.O_RDONLY), 0)
+print(ctypes.string_at(mapped, 3))
+grow = "import sys; open(sys.argv[1], 'r+b').write(b'z' * 200000)"
+subprocess.run([sys.executable, "-c", grow, name + ".mapped"], check=True)
+print(ctypes.string_at(mapped, 3), ctypes.string_at(mapped + 199990, 3))
 "#;
 
 pub fn a_process_reads_what_it_writes(via: Mechanism) {
@@ -65,6 +74,7 @@ pub fn a_process_reads_what_it_writes(via: Mechanism) {
     let run = |directory: &str, how: &dyn Fn(&Program) -> String| {
         let file = fixture.file(&format!("{directory}/file"), "0123456789", 0o644);
         fixture.file(&format!("{directory}/file.original"), "something", 0o644);
+        fixture.file(&format!("{directory}/file.mapped"), "mapped", 0o644);
         let queue = fixture.file(&format!("{directory}/queue"), "1\n", 0o644);
         let script = "while read n; do [ $n -ge 20 ] || echo $((n+1)) >>\"$1\"; last=$n; done <\"$1\"; echo $last";
         let programs = [

@@ -1,6 +1,6 @@
 /* The store's copies that a process has open.
  *
- * A copy follows its original a moment later than that changes. A process that locks, watches, changes or copies a file
+ * A copy follows its original a moment later than that changes. A process that locks, watches or changes a file
  * needs the original itself: it takes the copy's place behind the descriptor. */
 #include "wrap.h"
 
@@ -78,17 +78,6 @@ __attribute__((noinline)) void hwa_exchange_copies(int dirfd, const char *path)
 			hwa_exchange_copy(fd, record);
 	}
 }
-
-/* Within one file system the kernel copies between files; the store is another one. */
-static void note_copying(int fd)
-{
-	const struct hw_record *record = hwa_store_descriptor(fd);
-	if (record)
-		hwa_exchange_copy(fd, record);
-}
-
-NOTED(ssize_t, copy_file_range, (int from, off64_t *from_at, int to, off64_t *to_at, size_t bytes, unsigned flags),
-	(from, from_at, to, to_at, bytes, flags), note_copying(from))
 
 /* A process that shares a mapping which is longer than its file expects the file to grow: a database's reader. */
 static void note_mapping(size_t bytes, int flags, int fd, off64_t offset)

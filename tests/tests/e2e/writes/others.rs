@@ -42,7 +42,7 @@ pub fn what_is_open_stays_the_same_file(via: Mechanism) {
     assert_eq!(reports(&signals), expected);
 }
 
-/// Reads by one descriptor what was written by another, also where several share one offset, and copies from it. Reads by
+/// Reads by one descriptor what was written by another, also where several share one offset. Reads by
 /// a mapping that is longer than its file what a child has written.
 const READER_AND_WRITER: &str = r#"
 import ctypes, os, subprocess, sys
@@ -57,8 +57,6 @@ for number in range(20):
 print(os.read(same, 2), os.read(reader, 3))
 os.truncate(name, 5)
 print(os.fstat(reader).st_size)
-other = os.open(name + ".copy", os.O_RDWR | os.O_CREAT)
-print(os.copy_file_range(os.open(name + ".original", os.O_RDONLY), other, 1000))
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
@@ -73,7 +71,6 @@ pub fn a_process_reads_what_it_writes(via: Mechanism) {
     let fixture = Fixture::new("itself");
     let run = |directory: &str, how: &dyn Fn(&Program) -> String| {
         let file = fixture.file(&format!("{directory}/file"), "0123456789", 0o644);
-        fixture.file(&format!("{directory}/file.original"), "something", 0o644);
         fixture.file(&format!("{directory}/file.mapped"), "mapped", 0o644);
         let queue = fixture.file(&format!("{directory}/queue"), "1\n", 0o644);
         let script = "while read n; do [ $n -ge 20 ] || echo $((n+1)) >>\"$1\"; last=$n; done <\"$1\"; echo $last";

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use headwater_fuse::NodeId;
 
@@ -18,8 +19,10 @@ const BOUNDARY: u64 = 4096;
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 /// The most parts of a `writev` that are read.
 const SEGMENTS_MAX: u64 = 64;
-/// Threads whose next parts are awaited at once.
+/// Threads whose next parts are awaited at once, some in vain.
 const THREADS_MAX: usize = 4096;
+/// How long a part is awaited. None comes if its thread is killed, and another thread may get its number.
+const PART_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a segment's address and length.
 const SEGMENT_BYTES: usize = 16;
 
@@ -33,13 +36,16 @@ struct Part {
     /// Where the kernel believes that it begins.
     offset: u64,
     bytes: u64,
+    noted: Instant,
 }
 
 impl Appended {
     /// Returns how many bytes of this part were written with an earlier one; `None`: it is no such part.
     pub(super) fn take(&self, thread: u32, node: NodeId, offset: u64, bytes: u64) -> Option<u64> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = parts.remove(&thread).filter(|part| (part.node, part.offset) == (node, offset))?;
+        let is_awaited =
+            |part: &Part| (part.node, part.offset) == (node, offset) && part.noted.elapsed() < PART_TIMEOUT;
+        let part = parts.remove(&thread).filter(is_awaited)?;
         let taken = bytes.min(part.bytes);
         if part.bytes > taken && taken == bytes {
             parts.insert(thread, Part { offset: offset + taken, bytes: part.bytes - taken, ..part });
@@ -49,13 +55,17 @@ impl Appended {
 
     /// Notes the bytes behind `offset` that were written before their part has come.
     pub(super) fn note(&self, thread: u32, node: NodeId, offset: u64, bytes: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, Part { node, offset, bytes });
+        let part = Part { node, offset, bytes, noted: Instant::now() };
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if parts.len() >= THREADS_MAX {
+            parts.retain(|_, part| part.noted.elapsed() < PART_TIMEOUT);
+        }
+        parts.insert(thread, part);
     }
 
     /// Returns the rest of the record that begins with `data`, if the kernel will send it.
-    pub(super) fn rest(&self, thread: u32, offset: u64, data: &[u8]) -> Option<Vec<u8>> {
-        let has_room = || self.0.lock().unwrap_or_else(PoisonError::into_inner).len() < THREADS_MAX;
-        if !(offset + data.len() as u64).is_multiple_of(BOUNDARY) || !has_room() {
+    pub(super) fn rest(thread: u32, offset: u64, data: &[u8]) -> Option<Vec<u8>> {
+        if !(offset + data.len() as u64).is_multiple_of(BOUNDARY) {
             return None;
         }
         let call = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;

@@ -12,6 +12,7 @@ use headwater_fuse::{Lock, LockKind, NodeId};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
+use super::append::Appended;
 use super::passthrough::{Stop, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
@@ -33,9 +34,6 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
     call.view.source_files.kept.supplied(call.request.node);
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
-    if call.request.is_resent() && how.contains(ReadWriteFlags::APPEND) && holds(&writer, data, offset) {
-        return Ok(answered(call.reply.count(data.len() as u32)));
-    }
     if how.contains(ReadWriteFlags::APPEND) {
         return append(call, &writer, data, offset, how);
     }
@@ -51,9 +49,13 @@ fn append(call: &Call<'_>, writer: &Writer, data: &[u8], offset: u64, how: ReadW
     if let Some(bytes) = appended.take(thread, node, offset, data.len() as u64) {
         return Ok(answered(call.reply.count(bytes as u32)));
     }
-    let rest = appended.rest(thread, offset, data).unwrap_or_default();
+    let rest = Appended::rest(thread, offset, data).unwrap_or_default();
     let record = [data, &rest].concat();
-    let written = as_writer(call.request, || write_all(writer, &record, offset, how))? as usize;
+    let written = if call.request.is_resent() && holds(writer, &record, offset) {
+        record.len()
+    } else {
+        as_writer(call.request, || write_all(writer, &record, offset, how))? as usize
+    };
     if written > data.len() {
         appended.note(thread, node, offset + data.len() as u64, (written - data.len()) as u64);
     }

@@ -9,6 +9,7 @@ mod attributes;
 mod content;
 mod names;
 mod passthrough;
+mod silly;
 
 use headwater_fuse::{NodeId, Operation, Request};
 

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::content::cache_writer;
 use super::passthrough::{Stop, make_all_passthrough, make_passthrough, path_of};
+use super::silly;
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::nodes::is_unseen;
@@ -105,7 +106,13 @@ pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result
         return Ok(answered(call.reply.ok()));
     }
     let how = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    as_caller(call.request, || unlinkat(&at.directory.fd, name, how))?;
+    let remove = || as_caller(call.request, || unlinkat(&at.directory.fd, name, how));
+    match (remove(), &doomed) {
+        (Err(Errno::NOTEMPTY | Errno::EXIST), Ok(directory)) if is_directory => {
+            silly::remove_when_empty(directory, remove)?
+        }
+        (result, _) => result?,
+    }
     pin_lost(call, &at.path, doomed.ok().as_ref());
     Ok(answered(call.reply.ok()))
 }

@@ -7,9 +7,9 @@
 pub(crate) mod append;
 mod attributes;
 mod content;
+mod emptiness;
 mod names;
 mod passthrough;
-mod silly;
 
 use headwater_fuse::{NodeId, Operation, Request};
 

@@ -12,8 +12,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::content::cache_writer;
+use super::emptiness::{has_names, remove_when_empty};
 use super::passthrough::{Stop, make_all_passthrough, make_passthrough, path_of};
-use super::silly;
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::nodes::is_unseen;
@@ -100,6 +100,10 @@ pub(super) fn link(call: &Call<'_>, existing: NodeId, name: &[u8]) -> Result<Flo
 /// UNLINK and RMDIR. Processes that have the file open continue to use it.
 pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result<Flow, Stop> {
     let at = locate(call, call.request.node, name)?;
+    // What fails makes no path passthrough.
+    if is_directory && at.directory.child(name).is_ok_and(|directory| has_names(&directory)) {
+        return Err(Errno::NOTEMPTY.into());
+    }
     make_passthrough(call, &at.path, is_directory)?;
     let doomed = at.directory.child(name);
     if call.request.is_resent() && matches!(doomed, Err(Errno::NOENT)) {
@@ -108,9 +112,7 @@ pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result
     let how = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     let remove = || as_caller(call.request, || unlinkat(&at.directory.fd, name, how));
     match (remove(), &doomed) {
-        (Err(Errno::NOTEMPTY | Errno::EXIST), Ok(directory)) if is_directory => {
-            silly::remove_when_empty(directory, remove)?
-        }
+        (Err(Errno::NOTEMPTY | Errno::EXIST), Ok(directory)) if is_directory => remove_when_empty(directory, remove)?,
         (result, _) => result?,
     }
     pin_lost(call, &at.path, doomed.ok().as_ref());
@@ -130,6 +132,9 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
     };
     let is_directory = |target: &Target| target.attr.kind() == Kind::Dir;
     let tree = is_directory(&moving) || replaced.as_ref().is_some_and(is_directory);
+    if flags.is_empty() && is_directory(&moving) && replaced.as_ref().is_some_and(has_names) {
+        return Err(Errno::NOTEMPTY.into());
+    }
     make_all_passthrough(call, &[&from.path, &to.path], tree)?;
     as_caller(call.request, || renameat_with(&from.directory.fd, name, &to.directory.fd, to_name, flags))?;
     expire_renamed(call, name, (to_node, to_name), flags);

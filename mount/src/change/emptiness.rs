@@ -1,4 +1,4 @@
-//! Directories of NFS in which removed files are left for a moment.
+//! Whether a directory can be removed.
 //!
 //! A client of NFS gives a removed file another name, `.nfs…`, as long as something on the machine has it open. Here the
 //! daemon has, until the kernel has forgotten the file: if no process has it open, that is a moment later.
@@ -22,7 +22,7 @@ const PREFIX: &[u8] = b".nfs";
 /// Tries again to remove a directory, which was not empty, while it has only such files.
 pub(super) fn remove_when_empty(directory: &Target, remove: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
     let start = Instant::now();
-    while is_on_nfs(directory) && start.elapsed() < TIMEOUT && is_left(directory) {
+    while is_on_nfs(directory) && start.elapsed() < TIMEOUT && !has_names(directory) {
         std::thread::sleep(INTERVAL);
         match remove() {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
@@ -36,11 +36,11 @@ fn is_on_nfs(directory: &Target) -> bool {
     fstatfs(&*directory.fd).is_ok_and(|statfs| statfs.f_type as u32 == NFS)
 }
 
-/// Returns true if a directory has no other names than such.
-fn is_left(directory: &Target) -> bool {
-    let names = directory.open(OFlags::RDONLY | OFlags::DIRECTORY).and_then(Dir::new);
+/// Returns true if this is a directory that has names, of such files excepted.
+pub(super) fn has_names(target: &Target) -> bool {
+    let names = target.open(OFlags::RDONLY | OFlags::DIRECTORY).and_then(Dir::new);
     let is_silly = |name: &[u8]| matches!(name, b"." | b"..") || name.starts_with(PREFIX);
-    names.is_ok_and(|mut names| names.all(|entry| entry.is_ok_and(|entry| is_silly(entry.file_name().to_bytes()))))
+    names.is_ok_and(|names| names.flatten().any(|entry| !is_silly(entry.file_name().to_bytes())))
 }
 
 #[cfg(test)]
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_with_such_files_alone_is_found() {
+    fn files_that_are_left_do_not_count() {
         let directory = tempfile::tempdir().unwrap();
         let target = || Target::opened(OwnedFd::from(std::fs::File::open(directory.path()).unwrap())).unwrap();
-        assert!(is_left(&target()));
+        assert!(!has_names(&target()));
         std::fs::write(directory.path().join(".nfs0000000000a1"), "").unwrap();
-        assert!(is_left(&target()));
+        assert!(!has_names(&target()));
         std::fs::write(directory.path().join("file"), "").unwrap();
-        assert!(!is_left(&target()));
+        assert!(has_names(&target()));
     }
 
     #[test]

@@ -108,6 +108,7 @@ macro_rules! at_original_paths {
                 a_lock_outlives_the_daemon,
                 lock_files_exclude_the_processes_of_other_nodes,
                 what_is_open_stays_the_same_file,
+                random_changes_are_seen_by_all,
                 records_of_several_nodes_stay_whole,
                 a_file_that_only_grows,
                 access_control_lists_are_those_of_the_source_file,

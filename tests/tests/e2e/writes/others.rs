@@ -4,15 +4,43 @@ use std::path::Path;
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, is_root, skipped};
 
+/// Runs a Python program on so many nodes, and as so many processes without Headwater, each time in a tree that `fill`
+/// makes. Each process writes a report of what it sees; all have to see the same.
+fn compare(fixture: &Fixture, via: Mechanism, nodes: usize, text: &str, fill: impl Fn(&str), arguments: &[&str]) {
+    let program = fixture.outside("program.py");
+    std::fs::write(&program, text).expect("an own directory");
+    let prepare = |tree: &str| {
+        let signals = fixture.outside(tree);
+        std::fs::create_dir(&signals).expect("an own directory");
+        fixture.dir(tree);
+        fill(tree);
+        (fixture.path(tree), signals)
+    };
+    let reports = |signals: &Path| -> Vec<String> {
+        let read = |node| std::fs::read_to_string(signals.join(format!("report.{node}"))).expect("it was written");
+        (0..nodes).map(read).collect()
+    };
+    let (tree, signals) = prepare("plain");
+    let all: String = (0..nodes).map(|node| format!("HEADWATER_NODE={node} python3 \"$@\" & ")).collect();
+    let plain = Program::shell(&(all + "wait")).arg("sh").arg(&program).arg(tree).arg(&signals).args(arguments).run();
+    assert_eq!(plain.status, 0, "{plain:?}");
+    let expected = reports(&signals);
+    let (tree, signals) = prepare("session");
+    let program = Program::new("python3").arg(&program).arg(tree).arg(&signals).args(arguments);
+    let output = fixture.headwater().via(via).on(nodes, 1).run(&program).output;
+    assert_eq!(output.status, 0, "{output:?}");
+    for (node, (seen, expected)) in reports(&signals).iter().zip(&expected).enumerate() {
+        let different = seen.lines().zip(expected.lines()).position(|(seen, expected)| seen != expected);
+        let line = |text: &str| different.and_then(|at| text.lines().nth(at)).unwrap_or_default().to_owned();
+        assert!(seen == expected, "node {node}, line {different:?}: {:?}, plain {:?}", line(seen), line(expected));
+    }
+}
+
 /// Whatever another node does to the names of open files and of directories, processes see what they see without
 /// Headwater.
 pub fn what_is_open_stays_the_same_file(via: Mechanism) {
     let fixture = Fixture::new("others");
-    let program = fixture.outside("others.py");
-    std::fs::write(&program, include_str!("../../../programs/changes/others.py")).expect("an own directory");
-    let prepare = |tree: &str| {
-        let signals = fixture.outside(tree);
-        std::fs::create_dir(&signals).expect("an own directory");
+    let fill = |tree: &str| {
         for state in ["unread", "read", "appended", "written"] {
             for change in ["renamed", "replaced", "removed", "moved", "rotated"] {
                 fixture.file(&format!("{tree}/{state}/{change}/file"), "as it was\n".repeat(800), 0o644);
@@ -24,22 +52,24 @@ pub fn what_is_open_stays_the_same_file(via: Mechanism) {
         }
         fixture.dir(&format!("{tree}/empty"));
         fixture.file(&format!("{tree}/given"), "the file", 0o644);
-        (fixture.path(tree), signals)
     };
-    let reports = |signals: &Path| {
-        let read = |node| std::fs::read_to_string(signals.join(format!("report.{node}"))).expect("it was written");
-        [read(0), read(1)]
-    };
-    let (tree, signals) = prepare("plain");
-    let both = "HEADWATER_NODE=0 python3 \"$@\" & HEADWATER_NODE=1 python3 \"$@\"; wait";
-    let plain = Program::shell(both).arg("sh").arg(&program).arg(tree).arg(&signals).run();
-    assert_eq!(plain.status, 0, "{plain:?}");
-    let expected = reports(&signals);
-    let (tree, signals) = prepare("session");
-    let program = Program::new("python3").arg(&program).arg(tree).arg(&signals);
-    let output = fixture.headwater().via(via).on(2, 1).run(&program).output;
-    assert_eq!(output.status, 0, "{output:?}");
-    assert_eq!(reports(&signals), expected);
+    compare(&fixture, via, 2, include_str!("../../../programs/changes/others.py"), fill, &[]);
+}
+
+/// Three nodes change a tree at random.
+pub fn random_changes_are_seen_by_all(via: Mechanism) {
+    // Under audit, what was open before follows a moment later.
+    let keeps = if via == Mechanism::Namespace { "1" } else { "0" };
+    for seed in ["1", "2"] {
+        let fixture = Fixture::new("model");
+        let fill = |tree: &str| {
+            for name in ["a", "b", "d/a", "d/e/c", "f/x"] {
+                fixture.file(&format!("{tree}/{name}"), name.repeat(20), 0o644);
+            }
+        };
+        let program = include_str!("../../../programs/changes/model.py");
+        compare(&fixture, via, 3, program, fill, &[seed, "60", keeps]);
+    }
 }
 
 /// Reads by one descriptor what was written by another, also where several share one offset. Reads by

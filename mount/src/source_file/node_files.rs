@@ -7,12 +7,14 @@
 //! finds in the journal.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
+use rustix::fs::{Mode, OFlags, fcntl_getfl};
+use rustix::io::Errno;
 
 use super::files::Files;
 use super::identity::Identity;
@@ -244,11 +246,14 @@ impl SourceFiles {
     /// Another node may rename, remove or replace the file while a process here has it open, which the kernel does not
     /// report. Directories are found by their names, so that a name that was moved away leads nowhere.
     pub(crate) fn set_anchor(&self, node: NodeId, identity: Identity, fd: &Arc<OwnedFd>) {
-        if !self.is_writable || !identity.is_file() {
+        let is_wanted = |file: &NodeFile| file.identity == identity && file.pin.is_none() && file.anchor.is_none();
+        if !self.is_writable || !identity.is_file() || !self.lock().by_node.get(&node).is_some_and(is_wanted) {
             return;
         }
-        let dropped = self.lock().set_anchor(node, identity, fd, self.files.files_max);
-        drop(dropped);
+        if let Ok(anchor) = without_access(fd) {
+            let dropped = self.lock().set_anchor(node, identity, anchor, self.files.files_max);
+            drop(dropped);
+        }
     }
 
     /// Returns the node that the kernel has for the file at `path` and may continue to use.
@@ -389,12 +394,12 @@ impl NodeFiles {
         &mut self,
         node: NodeId,
         identity: Identity,
-        fd: &Arc<OwnedFd>,
+        anchor: Arc<OwnedFd>,
         anchors_max: usize,
     ) -> Vec<Arc<OwnedFd>> {
         match self.by_node.get_mut(&node) {
-            Some(file) if file.identity == identity && file.pin.is_none() && file.anchor.is_none() => {
-                file.anchor = Some(Arc::clone(fd));
+            Some(file) if file.identity == identity && file.anchor.is_none() => {
+                file.anchor = Some(anchor);
                 self.anchored.push_back(node);
             }
             _ => return Vec::new(),
@@ -471,6 +476,15 @@ impl NodeFiles {
         }
         Free::None
     }
+}
+
+/// Returns a descriptor of the same file that gives no access: what is open for writing can't be executed.
+fn without_access(fd: &Arc<OwnedFd>) -> Result<Arc<OwnedFd>, Errno> {
+    if fcntl_getfl(fd)?.contains(OFlags::PATH) {
+        return Ok(Arc::clone(fd));
+    }
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map(Arc::new)
 }
 
 /// A number for a path.

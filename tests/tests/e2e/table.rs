@@ -113,6 +113,7 @@ macro_rules! at_original_paths {
                 a_file_that_only_grows,
                 access_control_lists_are_those_of_the_source_file,
                 a_process_reads_what_it_writes,
+                a_program_that_is_made_can_be_executed,
                 what_is_looked_for_again_is_seen,
                 what_is_rewritten_outside_is_seen,
             ],

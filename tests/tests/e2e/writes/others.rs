@@ -115,6 +115,18 @@ pub fn a_process_reads_what_it_writes(via: Mechanism) {
     assert_eq!(run("session", &|program| fixture.headwater().via(via).run(program).output.stdout), plain);
 }
 
+/// What is open for writing can't be executed: not for longer than a process has it open.
+pub fn a_program_that_is_made_can_be_executed(via: Mechanism) {
+    let fixture = Fixture::new("made");
+    let script = "n=$HEADWATER_NODE; cp /bin/echo made$n && sleep 2 && ./made$n one && \
+                  printf '#!/bin/sh\\necho two\\n' >script$n && chmod +x script$n && sleep 2 && ./script$n";
+    let program = Program::shell(script).in_dir(fixture.shared());
+    for nodes in [1, 2] {
+        let output = fixture.headwater().via(via).on(nodes, 1).run(&program).output;
+        assert!(output.status == 0 && output.stdout.matches("two\n").count() == nodes, "{output:?}");
+    }
+}
+
 /// Reads and sets access control lists of files and directories, and prints what becomes of them.
 const LISTS: &str = r#"
 import os, shutil, struct, sys

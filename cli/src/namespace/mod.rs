@@ -2,8 +2,8 @@
 //! scope.
 //!
 //! `headwater namespace` makes it for the node's supervisor, which holds the descriptors. It mounts the view, sends the
-//! device, waits until requests are answered, binds the view over the scope, reads ahead, and ends. `headwater exec --enter` enters
-//! it.
+//! device, waits until requests are answered, binds the view over the scope, reads ahead, and ends. `headwater exec
+//! --enter` enters it.
 
 mod cover;
 pub mod disk;

@@ -3,6 +3,7 @@
 //! The kernel checks the permission at open and then writes by node. Nothing is buffered here: a write is answered once
 //! the source file has it.
 
+use std::borrow::Cow;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ fn append(call: &Call<'_>, writer: &Writer, data: &[u8], offset: u64, how: ReadW
         return Ok(answered(call.reply.count(bytes as u32)));
     }
     let rest = Appended::rest(thread, offset, data).unwrap_or_default();
-    let record = [data, &rest].concat();
+    let record = if rest.is_empty() { Cow::Borrowed(data) } else { Cow::Owned([data, &rest].concat()) };
     let written = if call.request.is_resent() && holds(writer, &record, offset) {
         record.len()
     } else {

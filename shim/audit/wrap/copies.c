@@ -10,8 +10,10 @@
 
 #include "sys.h"
 
-/* Number of descriptors that are examined: a reader of few files has low ones. */
-#define HELD_MAX 256
+/* Number of descriptors that are examined for one that shares an offset, and when a process writes: a reader of few
+ * files has low ones. */
+#define SHARING_MAX 256
+#define WRITER_MAX 64
 /* How much longer than its file a mapping is that waits for more: its last page may be one of 64 KiB. */
 #define GROWTH_MIN (64 << 10)
 /* Number of descriptors that share one offset. */
@@ -29,7 +31,7 @@ static __attribute__((noinline)) int sharing(int fd, int *others)
 {
 	long own = hwa_sys(__NR_getpid);
 	int count = 0;
-	for (int other = fd + 1; other < HELD_MAX && count < SHARED_MAX; other++) {
+	for (int other = fd + 1; other < SHARING_MAX && count < SHARED_MAX; other++) {
 		if (hwa_sys(__NR_kcmp, own, own, KCMP_FILE, fd, other) == 0)
 			others[count++] = other;
 	}
@@ -65,10 +67,10 @@ __attribute__((noinline)) void hwa_exchange_copy(int fd, const struct hw_record 
 		hwa_sys(__NR_close, original);
 }
 
-__attribute__((noinline)) void hwa_exchange_copies(int dirfd, const char *path)
+__attribute__((noinline)) void hwa_exchange_copies(int dirfd, const char *path, int below)
 {
 	struct stat file = {0};
-	for (int fd = 0; fd < HELD_MAX; fd++) {
+	for (int fd = 0; fd < below; fd++) {
 		const struct hw_record *record = hwa_store_descriptor(fd);
 		if (!record)
 			continue;
@@ -100,5 +102,5 @@ void hwa_announce_content(int dirfd, const char *path)
 {
 	hwa_announce_change(dirfd, path, HWA_CHANGES_TARGET);
 	if (hwa_attached() && hwa_is_address(path))
-		hwa_exchange_copies(dirfd, path);
+		hwa_exchange_copies(dirfd, path, WRITER_MAX);
 }

@@ -90,7 +90,9 @@ static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int
 		return serve_read(ns, dirfd, path, flags);
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
 	/* A file without a name changes no directory. */
-	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
+	if (result == UNSERVED && flags & O_CREAT && flags & O_EXCL)
+		hwa_announce_change(dirfd, path, 0);
+	else if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
 		hwa_announce_content(dirfd, path);
 	return result;
 }

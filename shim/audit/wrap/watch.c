@@ -10,13 +10,16 @@
 
 #include "sys.h"
 
+/* Number of descriptors that are examined: a reader of few files has low ones. */
+#define HELD_MAX 256
+
 static void note_watch(const char *path)
 {
 	struct stat watched;
 	if (!hwa_attached() || !hwa_is_address(path) || hwa_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)
 		return;
 	if (S_ISREG(watched.st_mode))
-		hwa_exchange_copies(AT_FDCWD, path);
+		hwa_exchange_copies(AT_FDCWD, path, HELD_MAX);
 	hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET | (S_ISDIR(watched.st_mode) ? HWA_CHANGES_TREE : 0));
 }
 

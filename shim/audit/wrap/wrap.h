@@ -128,8 +128,8 @@ extern const struct headwater_calls hwa_calls;
 
 /* Replaces the store's copy behind a descriptor by the original, if it is still the file that was opened. */
 void hwa_exchange_copy(int fd, const struct hw_record *record);
-/* The same behind all descriptors of this process that have the copy of a file. */
-void hwa_exchange_copies(int dirfd, const char *path);
+/* The same behind all descriptors of this process, up to a number, that have the copy of a file. */
+void hwa_exchange_copies(int dirfd, const char *path, int below);
 /* Announces that this process is about to change the content of a file, which its descriptors of copies then show. */
 void hwa_announce_content(int dirfd, const char *path);
 

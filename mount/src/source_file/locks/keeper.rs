@@ -282,7 +282,7 @@ impl Keeper<'_> {
             if is_first {
                 self.note(wanted, Arc::clone(&file));
             }
-            self.renew(holder.node, &file);
+            self.renew(holder.node, &file, lock.kind);
         } else if lock.is_flock || (lock.start, lock.end) == (0, Lock::END) {
             self.unlock(*holder);
         }
@@ -317,9 +317,12 @@ impl Keeper<'_> {
 
     /// Before the lock was free, another node or job may have changed what the kernel keeps. The kernel may have to wait
     /// for a READ or a WRITE of the file, which workers answer, but never for a request about a lock.
-    fn renew(&self, node: NodeId, file: &OwnedFd) {
+    fn renew(&self, node: NodeId, file: &OwnedFd, kind: LockKind) {
         let Some(device) = self.connection.devices.first() else { return };
-        let result = device.invalidate_node(node, 0, 0).and_then(|()| show_size(device, node, file));
+        let mut result = device.invalidate_node(node, 0, 0);
+        if kind == LockKind::Exclusive {
+            result = result.and_then(|()| show_size(device, node, file));
+        }
         if let Err(error) = result {
             tracing::debug!(%error, "the kernel refused to drop the pages of a locked file");
         }

@@ -28,7 +28,9 @@ use crate::options::inner::WarmOptions;
 use crate::process::{self, Side};
 use crate::session::signals::SignalForwarder;
 
-/// How long the owner stays without a proxy.
+/// How long the owner waits for its first proxy, which on a busy node is slow to connect.
+const FIRST_MAX: Duration = Duration::from_secs(20);
+/// How long the owner stays after its last proxy.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 /// How often it then checks that the node's directory exists.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -112,11 +114,11 @@ impl Owner {
     }
 
     fn run(&mut self) -> Result<()> {
-        let mut empty_since = Instant::now();
+        let mut empty_until = Instant::now() + FIRST_MAX;
         loop {
             if !self.proxies.is_empty() {
-                empty_since = Instant::now();
-            } else if empty_since.elapsed() >= EMPTY_MAX || !self.node.exists() {
+                empty_until = Instant::now() + EMPTY_MAX;
+            } else if Instant::now() >= empty_until || !self.node.exists() {
                 return Ok(());
             }
             let ready = self.wait()?;

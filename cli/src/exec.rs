@@ -30,7 +30,7 @@ use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
-use crate::warm::{NotBegun, RankSpec, become_rank};
+use crate::warm::{self, NotBegun, RankSpec, become_rank};
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -81,8 +81,9 @@ pub fn exec(options: &ExecOptions) -> u8 {
     if options.zygote {
         let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
         let reports = options.reports || attached.reports;
-        match start_from_zygote(supervisor, (options, reports), (name, path, arguments), &environment) {
-            NotBegun::Refused(why) if reports => {
+        let node = node_of_zygotes(supervisor, options, &environment);
+        match start_from_zygote(node, (options, reports), (name, path, arguments), &environment) {
+            NotBegun::Refused(why) if options.node.is_none() && warm::is_first_refusal(node).unwrap_or(reports) => {
                 log(format_args!("warning: {} is not forked from a zygote: {why}. It is executed", name.display()));
             }
             NotBegun::Refused(_) => {}
@@ -203,18 +204,25 @@ fn enter(supervisor: &Path) {
     }
 }
 
+/// Returns the node's directory; `None` if no session serves it.
+fn node_of_zygotes<'a>(
+    supervisor: Option<&'a Path>,
+    options: &'a ExecOptions,
+    environment: &'a Environment,
+) -> Option<&'a Path> {
+    let value = |wanted: &str| environment.get(OsStr::new(wanted)).map(Path::new);
+    let found = || supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent);
+    options.node.as_deref().or_else(found)
+}
+
 /// Has the node's zygote fork the program, and ends with its status. Returns only if the program was not started.
 fn start_from_zygote(
-    supervisor: Option<&Path>,
+    node: Option<&Path>,
     (options, reports): (&ExecOptions, bool),
     (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
     environment: &Environment,
 ) -> NotBegun {
-    let value = |wanted: &str| environment.get(OsStr::new(wanted)).map(Path::new);
-    let found = || supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent);
-    let Some(node) = options.node.as_deref().or_else(found) else {
-        return String::from("no session serves this node").into();
-    };
+    let Some(node) = node else { return String::from("no session serves this node").into() };
     // The later exec reports a program that is missing or can't be executed.
     let Some((file, arguments)) = choose(name, path, arguments) else {
         return String::from("it can't be executed").into();
@@ -228,7 +236,7 @@ fn start_from_zygote(
         imports: options.imports.as_deref(),
         reseed: options.reseed.as_deref(),
         reports,
-        is_audited: value(TABLE).is_some(),
+        is_audited: environment.contains_key(OsStr::new(TABLE)),
     })
 }
 

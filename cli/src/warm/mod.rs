@@ -17,6 +17,6 @@ mod request;
 pub mod reseed;
 mod zygotes;
 
-pub use node::Forked;
+pub use node::{Forked, is_first_refusal};
 pub use owner::serve;
 pub use proxy::{NotBegun, RankSpec, become_rank};

@@ -1,7 +1,9 @@
 //! The version and the files in the node's directory that a node's owner and proxies share.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::iter::Sum;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A digest of the sources: a description has the layout of C structures.
@@ -20,6 +22,17 @@ pub(super) fn lock(node: &Path) -> PathBuf {
 /// Returns the path of the file with the numbers of forked processes.
 pub(super) fn count(node: &Path) -> PathBuf {
     node.join("warm.ranks")
+}
+
+/// Returns whether no other rank of this node was refused before; `None` if that can't be found out.
+///
+/// The node's first rank may have been forked from a zygote where others are refused, as by their control groups.
+pub fn is_first_refusal(node: Option<&Path>) -> Option<bool> {
+    match File::options().write(true).create_new(true).mode(0o600).open(node?.join("warm.refused")) {
+        Ok(_) => Some(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some(false),
+        Err(_) => None,
+    }
 }
 
 /// Processes that zygotes forked.

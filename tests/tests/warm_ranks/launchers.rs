@@ -91,6 +91,19 @@ fn ranks_of_hydra() {
     }
 }
 
+/// The first rank, which comes from a zygote, knows nothing of the others.
+#[test]
+fn others_than_the_first_rank_report_that_they_are_executed() {
+    let Some(mut hydra) = Hydra::new("import os; os.write(1, b'warm\\n')", &[]) else { return };
+    hydra.program = hydra.program.args([":", "-n", "2", "/bin/echo", "executed"]);
+    let expected = hydra.plain();
+    let (output, from_zygotes) = hydra.warm("json", &[]);
+    assert_eq!((sorted(&output), output.status), (sorted(&expected), 0), "{output:?}");
+    assert_eq!(from_zygotes, 4, "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().filter(|line| line.contains(" is not forked from a zygote")).collect();
+    assert!(matches!(lines[..], [line] if line.starts_with("headwater: warning: /bin/echo ")), "{output:?}");
+}
+
 /// The zygote has the I/O library, too, and its ranks call MPI_Init.
 #[test]
 fn warm_ranks_read_their_own_parts() {

@@ -210,7 +210,7 @@ impl Daemon {
         if self.reactor.is_ready {
             return;
         }
-        let (is_linked, is_late) = (self.content.links.has_parents(), self.now() >= self.reactor.ready_by);
+        let (is_linked, is_late) = (self.content.links.has_dialled_all(), self.now() >= self.reactor.ready_by);
         if is_linked || is_late {
             if !is_linked {
                 tracing::warn!(

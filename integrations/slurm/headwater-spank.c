@@ -11,6 +11,7 @@
 #include <slurm/spank.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,8 @@
 #define ANSWER_MS_MAX 60000
 #define ENTER_MS_MAX 20000
 #define REPORT_MS_MAX 6000
+/* How long after it has closed its descriptors a process may be in its control group. */
+#define GONE_US 2000
 #define SWEEP_MS_MAX 5000
 /* Step numbers from here on stand for batch scripts and other special steps. */
 #define SPECIAL_STEPS 0xfffffff0u
@@ -372,6 +375,38 @@ EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 }
 
 /* ---- ends ---- */
+
+/* Returns whether Slurm kills all processes of this step's control group once its tasks have ended. Of version 1 these
+ * are the tasks' own, of version 2 also what slurmstepd has started. */
+static bool is_killed_with_tasks(void)
+{
+	char text[4096];
+	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	text[size > 0 ? size : 0] = '\0';
+	const char *group = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+	return group && strstr(group, "/step_");
+}
+
+/* Ends the node agent with the node's last task. Killed, it would report nothing, and Slurm waits a second for
+ * processes that it has killed. */
+EXPORT int slurm_spank_task_exit(spank_t spank, int count, char *arguments[])
+{
+	static uint32_t ended;
+
+	(void)count, (void)arguments;
+	if (++ended != number_of(spank, S_JOB_LOCAL_TASK_COUNT) || node_lifeline < 0 || !is_killed_with_tasks())
+		return 0;
+	hwsl_write_all(node_lifeline, "leave\n", 6);
+	if (hwsl_await_no_reader(node_lifeline, REPORT_MS_MAX))
+		usleep(GONE_US);
+	close(node_lifeline);
+	node_lifeline = -1;
+	return 0;
+}
 
 /* Removes leftovers of the user's dead sessions in the store, or in the default directories. */
 static void sweep(spank_t spank, const char *store)

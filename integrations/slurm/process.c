@@ -198,6 +198,19 @@ static int left_ms(const struct timespec *start, int timeout_ms)
 	return passed < timeout_ms ? timeout_ms - (int)passed : 0;
 }
 
+bool hwsl_await_no_reader(int fd, int timeout_ms)
+{
+	struct pollfd unread = {.fd = fd};
+	struct timespec start;
+	int polled;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		polled = poll(&unread, 1, left_ms(&start, timeout_ms));
+	while (polled < 0 && errno == EINTR);
+	return polled > 0;
+}
+
 bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLIN};

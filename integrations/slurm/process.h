@@ -31,6 +31,9 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *argumen
 /* Writes all bytes. A closed pipe is not an error. */
 void hwsl_write_all(int fd, const char *bytes, size_t size);
 
+/* Waits until no process reads the pipe any more. False if it timed out. */
+bool hwsl_await_no_reader(int fd, int timeout_ms);
+
 /* Reads until the end, the first newline if `is_line`, or the time-out, and ends the text with a zero byte. False
  * if it timed out or has no room. */
 bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms);

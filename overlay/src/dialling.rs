@@ -21,12 +21,14 @@ struct Dialled {
     dial_at: Time,
     /// The time of the first attempt since the last link.
     since: Option<Time>,
+    /// No process listened at its address at the last attempt.
+    is_absent: bool,
 }
 
 impl Dialling {
     /// Adds a rank to dial.
     pub(crate) fn add(&mut self, now: Time, rank: Rank) {
-        self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, since: None });
+        self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, since: None, is_absent: false });
     }
 
     /// Removes a rank. Returns its link, if there is one.
@@ -42,6 +44,18 @@ impl Dialling {
     /// Returns all of them.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.0.keys().copied()
+    }
+
+    /// Returns those that listen, as far as is known.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.0.iter().filter(|(_, dialled)| !dialled.is_absent).map(|(rank, _)| *rank)
+    }
+
+    /// Notes that no process listens at this rank's address.
+    pub(crate) fn note_absent(&mut self, rank: Rank) {
+        if let Some(dialled) = self.0.get_mut(&rank) {
+            dialled.is_absent = true;
+        }
     }
 
     /// Returns the time of the first attempt to dial this rank since its last link.
@@ -70,7 +84,7 @@ impl Dialling {
     /// Notes that this link has been greeted.
     pub(crate) fn greeted(&mut self, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
-            dialled.since = None;
+            (dialled.since, dialled.is_absent) = (None, false);
         }
     }
 
@@ -111,6 +125,18 @@ mod tests {
         assert_eq!(late.filter(|is_late| *is_late).count(), 0, "{waits:?}");
         let in_starting_time = waits.iter().scan(0, |since, wait| Some(std::mem::replace(since, *since + wait)));
         assert!(in_starting_time.take_while(|since| *since < 10_000).count() < 80);
+    }
+
+    #[test]
+    fn a_rank_without_a_listener_is_not_awaited_until_it_links() {
+        let (mut dialling, rank) = (Dialling::default(), Rank(3));
+        dialling.add(0, rank);
+        assert_eq!(dialling.awaited().count(), 1);
+        dialling.note_absent(rank);
+        dialling.began(20, rank, Token(1));
+        assert_eq!((dialling.awaited().count(), dialling.ranks().count()), (0, 1));
+        dialling.greeted(Token(1));
+        assert_eq!(dialling.awaited().count(), 1);
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl LinkError {
         }
     }
 
+    /// Returns true if no process listens at the address.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, LinkError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
     /// Returns true if the connection failed, and false if the peer broke the protocol.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self, LinkError::Io(_) | LinkError::Closed | LinkError::Silent(_))

@@ -82,6 +82,8 @@ pub enum LinkEvent {
     Up(Peer),
     /// A link has ended.
     Down(Peer),
+    /// No process listens at the address of a rank that was dialled.
+    Absent(Rank),
     /// The network has taken a chunk or short content.
     ChunkSent(Peer),
 }
@@ -90,6 +92,7 @@ impl LinkEvent {
     fn peer(&self) -> Peer {
         match *self {
             LinkEvent::Up(peer) | LinkEvent::Down(peer) | LinkEvent::ChunkSent(peer) => peer,
+            LinkEvent::Absent(rank) => Peer::Parent(rank),
         }
     }
 }
@@ -153,9 +156,9 @@ impl Links {
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
-    /// Returns true while the links to all dialled ranks are up; a root may have none.
-    pub fn has_parents(&self) -> bool {
-        self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
+    /// Returns true if no dialled rank is about to link: all are linked, or have no listener. A root may dial none.
+    pub fn has_dialled_all(&self) -> bool {
+        self.dialling.awaited().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
     }
 
     /// Returns the trees that all ranks agree on.
@@ -446,6 +449,10 @@ impl Links {
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
+                if error.is_refusal() && !link.stream.is_partly_refused() {
+                    self.dialling.note_absent(rank);
+                    self.events.push_back(LinkEvent::Absent(rank));
+                }
             }
             // As `headwater doctor --site` does.
             (None, None) if link.has_finished_handshake() && matches!(error, LinkError::Closed) => {

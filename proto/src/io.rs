@@ -67,6 +67,8 @@ pub enum Input {
     PeerUp { peer: Peer },
     /// The link is down; nothing more arrives from it, and what was sent may be lost.
     PeerDown { peer: Peer },
+    /// No process listens at this parent's address.
+    ParentAbsent { rank: Rank },
     /// A message from a peer. The bytes of a chunk are already stored; before [`Message::End`] and
     /// [`Message::Content`] they have been checked against the digest.
     Message { from: Peer, message: Message },

@@ -223,6 +223,7 @@ impl Node {
             Input::ClientGone { client } => self.client_gone(client),
             Input::PeerUp { peer } => self.peer_up(peer),
             Input::PeerDown { peer } => self.peer_down(peer),
+            Input::ParentAbsent { rank } => self.parent_absent(rank),
             Input::Corrupt { from, transfer } => self.corrupt(from, transfer),
             Input::CorruptContent { from, path } => self.corrupt_content(from, path),
             Input::Digested { path, aspect, digest } => self.digested(&path, aspect, digest),

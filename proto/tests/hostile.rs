@@ -190,6 +190,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (0..30u64).prop_map(|client| Input::ClientGone { client: ClientId(client) }),
         2 => peer().prop_map(|peer| Input::PeerUp { peer }),
         1 => peer().prop_map(|peer| Input::PeerDown { peer }),
+        1 => rank().prop_map(|rank| Input::ParentAbsent { rank }),
         10 => (peer(), message()).prop_map(|(from, message)| Input::Message { from, message }),
         1 => (rank(), 0..6u64)
             .prop_map(|(from, transfer)| Input::Corrupt { from, transfer: TransferId(transfer) }),

@@ -33,4 +33,6 @@ pub enum NodeEvent {
     Launches(u32),
     /// A request to end the session.
     Stop,
+    /// The node's processes have ended, and the batch system is about to kill what is left.
+    Leave,
 }

@@ -3,7 +3,8 @@
 //! left.
 //!
 //! A process that passes the job on standard input may keep that open, as the owner: it starts the node's processes.
-//! If standard input ends after the job's line, the owner was killed, and no more processes start.
+//! If standard input ends after the job's line, the owner was killed, and no more processes start. An owner that knows
+//! that all processes have ended and that the batch system will kill the agent writes [`LEAVE`].
 
 use std::collections::HashMap;
 use std::env;
@@ -49,6 +50,8 @@ const WAKER: Token = Token(1);
 const FRONT: Token = Token(2);
 /// Timeout of the roster.
 const ROSTER_MAX: Duration = Duration::from_millis(MISSING_MS_MAX + 5_000);
+/// First byte of the owner's line by which the agent ends at once.
+const LEAVE: u8 = b'l';
 /// How long the agent waits for processes when neither processes nor the front end are left.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 
@@ -386,6 +389,7 @@ impl Node {
         for event in events {
             match (event, &mut self.stage) {
                 (Event::Node(NodeEvent::Stop), _) => self.is_orphaned = true,
+                (Event::Node(NodeEvent::Leave), _) => return self.finish(None),
                 (Event::Daemon(output), Stage::Serving(served, _)) => served.note_output(&output),
                 _ => {}
             }
@@ -411,13 +415,17 @@ impl Node {
     }
 }
 
-/// Sends [`NodeEvent::Stop`] if standard input ends before any further input.
+/// Sends [`NodeEvent::Stop`] if standard input ends before any further input, or [`NodeEvent::Leave`] as it asks.
 fn watch_owner(events: Sender<Event>) -> Result<()> {
     thread::Builder::new().name("owner".into()).spawn(move || {
-        if matches!(io::stdin().read(&mut [0]), Ok(0) | Err(_)) {
-            // Without a receiver, the agent has ended already.
-            let _ = events.send(Event::Node(NodeEvent::Stop));
-        }
+        let mut first = [0];
+        let event = match io::stdin().read(&mut first) {
+            Ok(0) | Err(_) => NodeEvent::Stop,
+            Ok(_) if first == [LEAVE] => NodeEvent::Leave,
+            Ok(_) => return,
+        };
+        // Without a receiver, the agent has ended already.
+        let _ = events.send(Event::Node(event));
     })?;
     Ok(())
 }

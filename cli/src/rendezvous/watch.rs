@@ -136,7 +136,7 @@ impl Watch {
                     merger.add(*part, clock);
                 }
             }
-            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop => {}
+            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop | NodeEvent::Leave => {}
             NodeEvent::Disconnected(node) => self.state(node).is_gone = true,
         }
     }

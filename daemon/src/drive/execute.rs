@@ -68,6 +68,7 @@ impl Daemon {
                 }
                 self.feed(Input::PeerDown { peer });
             }
+            Next::Event(LinkEvent::Absent(rank)) => self.feed(Input::ParentAbsent { rank }),
             Next::Event(LinkEvent::ChunkSent(to)) => self.feed(Input::ChunkSent { to: to.rank() }),
             Next::Message(from @ Peer::Child(_), message, _) => self.feed(Input::Message { from, message }),
             Next::Message(Peer::Parent(from), Message::Content { path, digest, .. }, bytes)

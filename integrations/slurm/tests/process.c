@@ -82,6 +82,23 @@ static void much(void)
 	hwsl_end_process(&process, false);
 }
 
+/* A pipe is read until the last of its readers has ended. */
+static void readers(void)
+{
+	char text[16];
+	struct hwsl_process process = shell("{ read -r line; echo got; read -r line; } <&0 & exec >&-");
+
+	CHECK(!hwsl_await_no_reader(process.input, 100), "one reads");
+	hwsl_write_all(process.input, "a\n", 2);
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), true, 10000) && strcmp(text, "got\n") == 0, "%s",
+		text);
+	CHECK(!hwsl_await_no_reader(process.input, 100), "one reads");
+	hwsl_write_all(process.input, "b\n", 2);
+	CHECK(hwsl_await_no_reader(process.input, 10000), "none reads");
+	close(process.input);
+	hwsl_end_process(&process, false);
+}
+
 int main(void)
 {
 	const char *missing[] = {"/nonexistent", NULL};
@@ -112,6 +129,7 @@ int main(void)
 		close(process.input);
 		hwsl_end_process(&process, false);
 	}
+	readers();
 	silence();
 	much();
 	return 0;

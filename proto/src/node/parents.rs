@@ -63,6 +63,16 @@ impl Node {
         self.report_to_parents_behind();
     }
 
+    /// Gives up a parent that has not linked. A session's listeners exist before its first daemon starts, so where none
+    /// is left the parent has ended, and is not about to start. If it is linked later, it is a parent again.
+    pub(super) fn parent_absent(&mut self, rank: Rank) {
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        if matches!(parent.link, Link::Starting(_)) {
+            parent.link = Link::Dead;
+            self.parent_down(rank);
+        }
+    }
+
     /// Takes back the requests to a rank, and the pieces that it was sending.
     fn orphan_all(&mut self, rank: Rank) {
         let Some(parent) = self.parents.get_mut(&rank) else { return };

@@ -94,6 +94,7 @@ pub fn input(line: &str) -> Input {
         "gone" => Input::ClientGone { client: ClientId(number(w)) },
         "up" => Input::PeerUp { peer: peer(w) },
         "down" => Input::PeerDown { peer: peer(w) },
+        "absent" => Input::ParentAbsent { rank: rank(w) },
         "from" => Input::Message { from: peer(w), message: message(w) },
         "corrupt" => Input::Corrupt { from: rank(w), transfer: TransferId(number(w)) },
         "corrupt-content" => Input::CorruptContent { from: rank(w), path: path_in(w) },

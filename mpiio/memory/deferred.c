@@ -49,13 +49,15 @@ static void complete_range(uintptr_t low, uintptr_t high)
 
 static const struct hwio_source reads = {.find = find_owed_read, .complete = complete_range};
 
-void hwio_deferred_add(const struct hwio_record *record)
+bool hwio_deferred_add(const struct hwio_record *record)
 {
-	hwio_pages_add_source(&reads);
 	hwio_record_cut(record->low, record->high);
-	if (!hwio_record_add(record))
-		abort();
+	if (!hwio_records_have_room(4))
+		return false;
+	hwio_pages_add_source(&reads);
+	hwio_record_add(record);
 	hwio_records_note();
+	return true;
 }
 
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
@@ -108,7 +110,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 {
 	uintptr_t start = (uintptr_t)memory, end = start + bytes;
 	uintptr_t low = hwio_page_up(start), high = hwio_page_down(end);
-	if (hwio_record_count() + 4 > HWIO_RECORDS_MAX)
+	if (!hwio_records_have_room(4))
 		return false;
 	if (low >= high) {
 		/* No whole page belongs to it: it is read at once, and recorded as a copy. */
@@ -207,7 +209,7 @@ static void fill_within(uintptr_t low, uintptr_t high)
 {
 	const struct hwio_record *record;
 	for (uintptr_t at = low; (record = first_deferred(at, high));) {
-		bool is_full = hwio_record_count() + 4 > HWIO_RECORDS_MAX;
+		bool is_full = !hwio_records_have_room(4);
 		uintptr_t from = is_full ? record->low : hwio_most(record->low, low);
 		uintptr_t to = is_full ? record->high : hwio_least(record->high, high);
 		at = to;
@@ -223,6 +225,19 @@ void hwio_deferred_set_writers(const struct hwio_writers *of)
 static bool is_being_written(void)
 {
 	return writers && writers->is_any();
+}
+
+void hwio_deferred_read(const struct hwio_record *record)
+{
+	uintptr_t low = hwio_page_down(record->low), high = hwio_page_up(record->high);
+	if (is_being_written())
+		writers->wait();
+	hwio_enter();
+	if (!must_stay_protected())
+		hwio_pages_open(low, high);
+	read_record(record);
+	hwio_pages_settle(low, high);
+	hwio_leave();
 }
 
 bool hwio_deferred_awaits_writes(uintptr_t low, uintptr_t high)

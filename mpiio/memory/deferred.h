@@ -17,8 +17,10 @@ void hwio_memory_in_loosely(const void *memory, size_t bytes);
 /* Fills pages that are deferred in part: with several threads, only whole pages may be deferred. */
 void hwio_deferred_fill_partial(void);
 /* Adds a record that stands for the content of the program's memory. Called with the lock held; the caller settles the
- * pages. */
-void hwio_deferred_add(const struct hwio_record *record);
+ * pages. False: there is no room for it, and the caller reads the range, without the lock. */
+bool hwio_deferred_add(const struct hwio_record *record);
+/* Reads the range of a record that was not added, once other ranks have written it. */
+void hwio_deferred_read(const struct hwio_record *record);
 /* Returns true if any of these bytes is deferred. */
 bool hwio_deferred_in(uintptr_t low, uintptr_t high);
 /* Other ranks' writes to files in which reads may be deferred: whether any is under way, and waiting for all. */

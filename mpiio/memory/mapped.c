@@ -195,7 +195,7 @@ static bool add_records(const struct mapping *one, struct hwio_file *file, uintp
 			.context = one->context};
 		record.offset = one->offset + (off_t)(record.low - one->low);
 		if (record.low < record.high && is_free(record.low, record.high) &&
-			hwio_record_count() + 4 <= HWIO_RECORDS_MAX)
+			hwio_records_have_room(4))
 			is_any |= hwio_record_add(&record);
 	}
 	return is_any;

@@ -25,6 +25,11 @@ static bool reserve_records(void)
 	return true;
 }
 
+bool hwio_records_have_room(size_t more)
+{
+	return count + more <= HWIO_RECORDS_MAX && reserve_records();
+}
+
 static void bound(void)
 {
 	hwio_records_low = count ? table[0].low : UINTPTR_MAX;

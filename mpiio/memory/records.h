@@ -35,6 +35,9 @@ static inline bool hwio_may_be_recorded(uintptr_t low, uintptr_t high)
 }
 
 size_t hwio_record_count(void);
+/* Returns whether so many more records can be added. The table is mapped by the first call, for which there may be no
+ * room in the address space. */
+bool hwio_records_have_room(size_t more);
 /* Makes hwio_is_busy agree with the records, after changes. */
 void hwio_records_note(void);
 /* Returns the index of the first record that ends above the address, or the count. */

@@ -448,7 +448,7 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 			.file = w->file,
 			.offset = offset_of(w, one->low),
 			.context = context};
-		bool is_protected = true, is_done = one->state == HWIO_TRANSFER_DONE;
+		bool is_added = true, is_protected = true, is_done = one->state == HWIO_TRANSFER_DONE;
 		hwio_enter();
 		hwio_incoming_unlink(one);
 		if (!is_done) {
@@ -456,11 +456,13 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 			hwio_transfer_link(&detached_list, one);
 		}
 		if (record.low < record.high) {
-			hwio_deferred_add(&record);
+			is_added = hwio_deferred_add(&record);
 			is_protected = hwio_pages_settle(record.low, record.high);
 		}
 		hwio_leave();
-		if (!is_protected)
+		if (!is_added)
+			hwio_deferred_read(&record);
+		else if (!is_protected)
 			hwio_memory_in((void *)record.low, record.high - record.low);
 		if (is_done)
 			hwio_incoming_free(one);

@@ -86,7 +86,7 @@ static void much(void)
 static void readers(void)
 {
 	char text[16];
-	struct hwsl_process process = shell("{ read -r line; echo got; read -r line; } <&0 & exec >&-");
+	struct hwsl_process process = shell("exec 3<&0; { read -r line <&3; echo got; read -r line <&3; } &");
 
 	CHECK(!hwsl_await_no_reader(process.input, 100), "one reads");
 	hwsl_write_all(process.input, "a\n", 2);

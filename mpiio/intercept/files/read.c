@@ -153,7 +153,7 @@ static void record_copy(int descriptor, const struct stat *status, struct hwio_r
 void hwio_read_recorded(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	struct stat status;
-	if (bytes == 0 || fstat(descriptor, &status) != 0 || hwio_record_count() + 4 > HWIO_RECORDS_MAX)
+	if (bytes == 0 || fstat(descriptor, &status) != 0 || !hwio_records_have_room(4))
 		return;
 	struct hwio_record record = {
 		.low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes, .state = HWIO_PEEKED, .offset = offset};

@@ -161,7 +161,7 @@ void hwio_out_received(const struct hwio_layout *layout)
 {
 	/* With several threads, MPI can't be admitted to pages that stay protected; of a full table the rest of a cut record
 	 * would be lost. */
-	bool must_fill = hwio_is_threaded() || hwio_record_count() + layout->count + 4 > HWIO_RECORDS_MAX;
+	bool must_fill = hwio_is_threaded() || !hwio_records_have_room(layout->count + 4);
 	size_t left = layout->bytes;
 	for (size_t i = 0; must_fill && i < layout->count && left > 0; i++) {
 		size_t part = hwio_least(layout->blocks[i].bytes, left);

@@ -238,6 +238,41 @@ static void run(void)
 	CHECK(hwio_record_count() == 0 && !hwio_is_busy);
 }
 
+static void *no_room(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
+{
+	(void)address, (void)bytes, (void)protection, (void)flags, (void)descriptor, (void)offset;
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+/* The first read, where the address space has no room for the table of records. */
+static void nothing_is_deferred_without_room(void)
+{
+	void *(*mmap_of_libc)(void *, size_t, int, int, int, off_t) = hwio_libc.mmap;
+	size_t bytes = 3 * hwio_page_bytes;
+	struct stat status;
+
+	hwio_libc.mmap = no_room;
+	hwio_enter();
+	CHECK(fstat(readers[0], &status) == 0);
+	struct hwio_file *known = hwio_file_of(readers[0], &status);
+	CHECK(known && !hwio_defer(region, bytes, known, 0, NULL));
+	struct hwio_record record = {.low = (uintptr_t)region,
+		.high = (uintptr_t)region + bytes,
+		.state = HWIO_DEFERRED,
+		.file = known,
+		.offset = 100};
+	CHECK(!hwio_deferred_add(&record) && hwio_record_count() == 0);
+	hwio_leave();
+	hwio_deferred_read(&record);
+	CHECK(memcmp(region, content[0] + 100, bytes) == 0);
+	memcpy(expected, region, bytes);
+	hwio_enter();
+	hwio_file_release(known);
+	hwio_leave();
+	hwio_libc.mmap = mmap_of_libc;
+}
+
 int main(void)
 {
 	random_start();
@@ -253,6 +288,7 @@ int main(void)
 	region = map_pages(PAGES);
 	expected = map_pages(PAGES);
 	scratch = map_pages(PAGES);
+	nothing_is_deferred_without_room();
 	rows_are_filled_together();
 	for (int i = 0; i < runs; i++)
 		run();

@@ -487,6 +487,7 @@ const REAL_HEAD: &str = "\
 #include <dirent.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -498,6 +499,7 @@ const REAL_HEAD: &str = "\
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
@@ -507,6 +509,7 @@ const REAL_HEAD: &str = "\
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/times.h>
+#include <sys/timex.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>

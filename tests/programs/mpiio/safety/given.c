@@ -9,13 +9,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/utsname.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -130,6 +134,49 @@ STEP(children)
 	msgctl(queue, IPC_RMID, NULL);
 }
 
+/* Further names, of which no file has one either. */
+STEP(names)
+{
+	char value[10];
+	struct file_handle handle = {.handle_bytes = 0};
+	int mount;
+
+	note_result("lutimes", lutimes(at(work, 0), NULL));
+	note_result("euidaccess", euidaccess(at(work, 1), R_OK));
+	note_result("llistxattr", llistxattr(at(work, 2), value, sizeof value));
+	note_result("lremovexattr", lremovexattr(at(work, 3), "user.none"));
+	int watcher = inotify_init1(0);
+	note_result("inotify_add_watch", inotify_add_watch(watcher, at(work, 4), IN_MODIFY));
+	close(watcher);
+	note_result("name_to_handle_at", name_to_handle_at(AT_FDCWD, at(work, 5), &handle, &mount, 0));
+	note_result("pathconf", pathconf(at(work, 6), _PC_NAME_MAX));
+	note_result("ftok", ftok(at(work, 7), 1));
+	char *name = at(work, 8);
+	name[20] = 0;
+	int file = memfd_create(name, MFD_CLOEXEC);
+	note_result("memfd_create", file >= 0);
+	note_result("futimens", futimens(file, (void *)at(work, 9)) == 0 || errno == EINVAL);
+	close(file);
+}
+
+STEP(states)
+{
+	struct rlimit *limit = (void *)at(work, 0);
+	uid_t *user = (void *)at(work, 1);
+	char *name = at(work, 4);
+
+	note_result("prlimit", prlimit(0, RLIMIT_CORE, NULL, limit));
+	note_result("getresuid", getresuid(user, user + 1, (void *)at(work, 2)));
+	note_result("sched_getparam", sched_getparam(0, (void *)at(work, 3)));
+	note_result("PR_GET_NAME", prctl(PR_GET_NAME, name));
+	note_result("PR_SET_NAME", prctl(PR_SET_NAME, name));
+	note_result("sched_rr_get_interval", sched_rr_get_interval(0, (void *)at(work, 5)));
+	same_again(at(work, 5));
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	note_result("timerfd_gettime", timerfd_gettime(timer, (void *)at(work, 6)));
+	close(timer);
+}
+
 /* A stream's buffer is the C library's from then on. */
 STEP(stream_buffer)
 {
@@ -180,7 +227,9 @@ STEP(closed_by_number)
 		if (rank == 0) \
 			name(work); \
 	}
-#define STEPS(X) X(paths) X(answers) X(tables) X(children) X(stream_buffer) X(protection_by_key) X(closed_by_number)
+#define STEPS(X) \
+	X(paths) \
+	X(answers) X(tables) X(children) X(names) X(states) X(stream_buffer) X(protection_by_key) X(closed_by_number)
 STEPS(AT_ROOT)
 
 #define ALL(name) \

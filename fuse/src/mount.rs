@@ -231,8 +231,8 @@ fn parse(line: &[u8]) -> Option<Mounted> {
     Some(Mounted { mount_point: path(mount_point), source: text(source), subtype: text(subtype), root: path(root) })
 }
 
-/// Undoes the kernel's `\NNN` for blanks and backslashes.
-fn unescape(field: &[u8]) -> Vec<u8> {
+/// Undoes the kernel's `\NNN` for blanks and backslashes in a field of `mountinfo`.
+pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

@@ -113,10 +113,9 @@ fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u
     let mut reply = Directory::new(bytes as usize, with_attributes);
     let mut counted = Vec::new();
     let mut name = Vec::new();
-    let device = known.record.attr().map(|attr| (attr.dev_major, attr.dev_minor)).unwrap_or_default();
     for number in offset as u32 as usize..names.len() {
         let Some(named) = names.get(number, &mut name) else { break };
-        let (ino, next) = (call.view.ino(device, named.ino), MARK << 32 | (number as u64 + 1));
+        let (ino, next) = (call.view.ino_in(&known.path, named.ino), MARK << 32 | (number as u64 + 1));
         let entry = if with_attributes { entry(call, known, &name) } else { None };
         counted.extend(entry.as_ref().and_then(|entry| entry.node));
         if !reply.name(ino, next, named.d_type, &name, entry.as_ref()) {

@@ -56,7 +56,7 @@ pub(crate) fn getattr(call: &Call<'_>) -> Result<Flow, Flow> {
             if has_changed(call, &known.path, Some(&attr)) {
                 return Err(call.want(&known.path, Want::PASSTHROUGH));
             }
-            call.view.shown(&attr)
+            call.view.shown(&known.path, &attr)
         }
         Err(Other::Hidden(path)) => hidden_attr(&path),
         Err(Other::Flow(flow)) => return Err(flow),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::table::{Reader, Record, State};
-use headwater_abi::{Attr, Path};
+use headwater_abi::{Attr, Kind, Path};
 use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Negotiated, NodeId};
 use headwater_proto::Stored;
@@ -29,6 +29,7 @@ use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::absent::AbsentNames;
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
+use crate::state::file_systems::FileSystems;
 use crate::state::notices::Notices;
 use crate::state::polls::Polls;
 use crate::state::tables::{Own, TreeTables};
@@ -49,8 +50,7 @@ pub(crate) struct View {
     scope: Vec<(bool, Path)>,
     hidden: HashSet<Path>,
     owner: Owner,
-    /// The device whose inode numbers are shown as they are; see [`View::ino`].
-    base_device: OnceLock<(u32, u32)>,
+    file_systems: FileSystems,
     statfs: OnceLock<StatVfs>,
     pub(crate) config: MountConfig,
     /// Open copies.
@@ -113,15 +113,16 @@ impl View {
         let mount = start.mount;
         let polls = Polls::new(mount.is_writable && start.has_source);
         let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| NotAbsolute(text.clone()));
+        let root = clean(&mount.root)?;
         Ok(View {
-            tables: TreeTables::new(clean(&mount.root)?, reader, &start.older),
+            file_systems: FileSystems::of(shown_directories(mount, &root, &start.scope)),
+            tables: TreeTables::new(root, reader, &start.older),
             sized_as: if start.has_source { mount.root.clone().into() } else { start.store.clone() },
             has_source: start.has_source,
             names_ttl: names_ttl(&mount.negotiated, start.has_source),
             scope: start.scope,
             hidden: mount.hidden.iter().map(clean).collect::<Result<_, _>>()?,
             owner: Owner::of(mount),
-            base_device: OnceLock::new(),
             statfs: OnceLock::new(),
             config: mount.clone(),
             contents: Contents::new(start.store, start.older),
@@ -243,34 +244,16 @@ impl View {
         self.scope.iter().any(|(included, directory)| *included && directory != path && directory.is_within(path))
     }
 
-    /// Returns a source file's attributes as the mount shows them.
-    pub(crate) fn shown(&self, attr: &Attr) -> Attr {
+    /// Returns the attributes of the source file at `path` as the mount shows them.
+    pub(crate) fn shown(&self, path: &Path, attr: &Attr) -> Attr {
         let (uid, gid) = self.owner.shown(attr);
-        Attr { uid, gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
+        let ino = self.file_systems.ino(path, attr.kind() == Kind::Dir, attr.ino);
+        Attr { uid, gid, ino, ..*attr }
     }
 
-    /// Returns the shown inode number for one of `device`. A mount below a prefix is one device to its users. If it
-    /// spans several file systems, the numbers of all but the root's are modified, so that tools don't mistake two
-    /// directories for one.
-    pub(crate) fn ino(&self, device: (u32, u32), ino: u64) -> u64 {
-        if !self.config.keeps_links_inside || self.base_device() == Some(device) {
-            return ino;
-        }
-        ino ^ (u64::from(device.0 & 0xff) << 56 | u64::from(device.1 & 0xff) << 48)
-    }
-
-    fn base_device(&self) -> Option<(u32, u32)> {
-        if let Some(&known) = self.base_device.get() {
-            return Some(known);
-        }
-        let device = if self.in_scope(&self.tables.root) {
-            let attr = self.tables.read(|reader| reader.find(self.tables.root.as_bytes())?.attr())?;
-            (attr.dev_major, attr.dev_minor)
-        } else {
-            let device = rustix::fs::lstat(self.tables.root.as_bytes()).ok()?.st_dev;
-            (rustix::fs::major(device), rustix::fs::minor(device))
-        };
-        Some(*self.base_device.get_or_init(|| device))
+    /// Returns the shown inode number of a name in this directory.
+    pub(crate) fn ino_in(&self, directory: &Path, ino: u64) -> u64 {
+        self.file_systems.ino(directory, false, ino)
     }
 
     /// Returns a link's target as the mount shows it; `path` is the link's.
@@ -307,8 +290,21 @@ impl View {
     /// see [`Demand::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
         let node = self.tables.count_lookup(path)?;
-        Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })
+        Some(Entry {
+            node: Some(node),
+            attr: self.shown(path, attr),
+            entry_ttl: ttl.min(self.names_ttl),
+            attr_ttl: ttl,
+        })
     }
+}
+
+/// Returns the directories of the source that processes see. A namespace shows those of the scope at their own paths.
+fn shown_directories(mount: &MountConfig, root: &Path, scope: &[(bool, Path)]) -> Vec<Path> {
+    if mount.keeps_links_inside {
+        return vec![root.clone()];
+    }
+    scope.iter().filter(|(is_included, _)| *is_included).map(|(_, directory)| directory.clone()).collect()
 }
 
 /// Returns how long the kernel may cache names. A session with source files ends with its job.

@@ -34,7 +34,6 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
     if offset != 0 {
         seek(&directory, SeekFrom::Start(offset))?;
     }
-    let device = (target.attr.dev_major, target.attr.dev_minor);
     let mut reply = Directory::new(bytes as usize, plus);
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES.min(bytes as usize).max(READ_BYTES / 8)];
     let mut entries = RawDir::new(&directory, &mut buffer);
@@ -44,7 +43,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
             Err(_) if !reply.as_bytes().is_empty() => break,
             result => result?,
         };
-        let (ino, next, name) = (call.view.ino(device, entry.ino()), entry.next_entry_cookie(), entry.file_name());
+        let (ino, next, name) = (call.view.ino_in(path, entry.ino()), entry.next_entry_cookie(), entry.file_name());
         if !reply.name(ino, next, d_type_of(entry.file_type()), name.to_bytes(), None) {
             break;
         }

@@ -126,7 +126,7 @@ pub(super) fn may_want_record(call: &Call<'_>) -> bool {
 
 /// Returns the attributes that the mount shows: the size of a link is that of its target as shown.
 pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
-    let mut attr = view.shown(&target.attr);
+    let mut attr = view.shown(path, &target.attr);
     if view.config.keeps_links_inside
         && attr.kind() == Kind::Link
         && let Ok(link) = readlinkat(&target.fd, b"".as_slice(), Vec::new())
@@ -219,7 +219,7 @@ fn getattr(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
         }
         Err(errno) => match unread::successor(call, path) {
             Some(target) => (shown(call.view, path, &target), call.source_ttl(path)),
-            None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
+            None => (call.view.shown(path, &replaced(call, path).ok_or(errno)?.0), FOREVER),
         },
     };
     Ok(call.answer_attr(&attr, ttl))

@@ -133,3 +133,39 @@ pub fn a_library_read_as_a_file_is_whole(via: Mechanism) {
     fixture.headwater().via(via).same(&digest(&both));
     fixture.headwater().via(via).on(3, 2).run(&open);
 }
+
+/// Two file systems with files of the same numbers are mounted in the scope: a program that compares device and number
+/// must not take two files for one, but two names of a file.
+pub fn file_systems_with_the_same_numbers(via: Mechanism) {
+    if !is_root() {
+        return skipped("only root mounts");
+    }
+    let fixture = Fixture::new("systems");
+    let shared = fixture.shared().display().to_string();
+    fixture.file("a/below", "", 0o644);
+    fixture.file("b/below", "", 0o644);
+    fixture.file("compare.py", COMPARE, 0o644);
+    let mounts = "for each in a b; do
+        mount -t tmpfs tmpfs $0/$each && echo $each >$0/$each/one && ln $0/$each/one $0/$each/two || exit
+        mkdir $0/$each/sub && echo $each >$0/$each/sub/three
+    done && exec \"$@\"";
+    let prefix = ["unshare", "--mount", "sh", "-c", mounts, &shared];
+    let program = Program::new("python3").arg(fixture.path("compare.py")).arg(&shared);
+    let session = fixture.headwater().via(via).behind(&prefix).same_output(&program);
+    assert!(session.output.stdout.ends_with("10 files\n"), "{:?}", session.output);
+}
+
+const COMPARE: &str = "
+import filecmp, os, sys
+names = [os.path.join(sys.argv[1], system, name) for system in 'ab' for name in ('', 'one', 'two', 'sub', 'sub/three')]
+for at, name in enumerate(names):
+    for other in names[at + 1:]:
+        if os.path.samefile(name, other):
+            print(name, 'is', other)
+for name in names:
+    if os.path.isdir(name):
+        for entry in os.scandir(name):
+            print(entry.path, entry.inode() == os.stat(entry.path).st_ino)
+print(filecmp.cmp(names[1], names[6], shallow=False), open(names[6]).read())
+print(len(names), 'files')
+";

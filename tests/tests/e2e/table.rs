@@ -42,6 +42,7 @@ programs! {
         system_programs_see_the_same_tree,
         calls_that_symbol_binding_does_not_see,
         a_library_read_as_a_file_is_whole,
+        file_systems_with_the_same_numbers,
     ],
     interpreters: [
         python_imports,

@@ -1,4 +1,4 @@
-/* sources: table.c path.c resolve.c request.c sys.c exec.c program.c view.c wrap/bare.c wrap/calls.c wrap/copies.c wrap/dir.c wrap/dl.c wrap/exec.c wrap/link.c wrap/lock.c wrap/open.c wrap/scan.c wrap/stat.c wrap/view.c wrap/watch.c wrap/wrappers.c wrap/write.c */
+/* sources: table.c path.c resolve.c request.c sys.c exec.c program.c view.c wrap/bare.c wrap/calls.c wrap/copies.c wrap/dir.c wrap/dl.c wrap/exec.c wrap/link.c wrap/lock.c wrap/number.c wrap/open.c wrap/scan.c wrap/stat.c wrap/view.c wrap/watch.c wrap/wrappers.c wrap/write.c */
 /* The wrappers called as functions, beside libc's own: the same results, in buffers of exactly the
  * room that was promised. What needs a process of its own is in wrap/. */
 #define _GNU_SOURCE

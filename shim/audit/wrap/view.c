@@ -5,8 +5,8 @@
  * process that confines itself, since it allows only system calls that it knows. A mount hides what is below it in the
  * whole namespace, so those paths become passthrough paths for all processes.
  *
- * Programs make these calls by the C library's functions and by syscall() with a number, and some calls about
- * attributes, too. */
+ * Programs make these calls by the C library's functions and by syscall() with a number. By a number they also change
+ * files (number.c), and ask for attributes. */
 #include "wrap.h"
 
 #include <linux/sched.h>
@@ -235,7 +235,9 @@ static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, l
 				e LAST_ARGUMENT);
 		break;
 	}
-	return tell_by_number(ns, number, a, b, c, d, e LAST_ARGUMENT);
+	hwa_note_change_by_number(number, a, b, c, d, e);
+	long result = hwa_changed_by_number(ns, number, a, b, c, d, e);
+	return result != UNCALLED ? result : tell_by_number(ns, number, a, b, c, d, e LAST_ARGUMENT);
 }
 
 #define SYSCALL_ENTRY(slot) \

@@ -122,6 +122,16 @@ bool hwa_is_replaced(const char *original);
  * the call's result. */
 long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
 
+/* ---- number.c ---- */
+
+/* Announces what a system call with these arguments changes. */
+void hwa_note_change_by_number(long number, long a, long b, long c, long d, long e);
+
+/* ---- write.c ---- */
+
+/* Makes a system call that changes the file of a descriptor, if that may be the store's copy; UNCALLED otherwise. */
+long hwa_changed_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e);
+
 extern const struct headwater_calls hwa_calls;
 
 /* ---- copies.c ---- */

@@ -180,6 +180,24 @@ WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), 
 	return REAL(futimesat)(fd, path, times);
 }
 
+long hwa_changed_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e)
+{
+	int fd = (int)a;
+	switch (number) {
+	case __NR_fchmod:
+		return impl_fchmod(ns, fd, (mode_t)b);
+	case __NR_fchown:
+		return impl_fchown(ns, fd, (uid_t)b, (gid_t)c);
+	case __NR_fsetxattr:
+		return impl_fsetxattr(ns, fd, (const char *)b, (const void *)c, (size_t)d, (int)e);
+	case __NR_fremovexattr:
+		return impl_fremovexattr(ns, fd, (const char *)b);
+	case __NR_utimensat:
+		return b ? UNCALLED : impl_futimens(ns, fd, (const struct timespec *)c);
+	}
+	return UNCALLED;
+}
+
 /* ---- by the kernel ---- */
 
 /* Announces that the kernel may write core files, unless a program gets them. */

@@ -108,6 +108,7 @@ macro_rules! at_original_paths {
                 a_lock_is_waited_for_beyond_the_daemon,
                 a_lock_outlives_the_daemon,
                 lock_files_exclude_the_processes_of_other_nodes,
+                changes_by_number_are_seen,
                 what_is_open_stays_the_same_file,
                 random_changes_are_seen_by_all,
                 records_of_several_nodes_stay_whole,

@@ -12,7 +12,7 @@ use headwater_tests::harness::{self, Fixture, Mechanism, Output, Program, is_roo
 pub use self::appends::{a_file_that_only_grows, records_of_several_nodes_stay_whole};
 pub use self::others::{
     a_process_reads_what_it_writes, a_program_that_is_made_can_be_executed,
-    access_control_lists_are_those_of_the_source_file, random_changes_are_seen_by_all,
+    access_control_lists_are_those_of_the_source_file, changes_by_number_are_seen, random_changes_are_seen_by_all,
     what_is_open_stays_the_same_file,
 };
 

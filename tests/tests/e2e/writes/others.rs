@@ -56,6 +56,16 @@ pub fn what_is_open_stays_the_same_file(via: Mechanism) {
     compare(&fixture, via, 2, include_str!("../../../programs/changes/others.py"), fill, &[]);
 }
 
+/// Some calls have no function in the C library.
+pub fn changes_by_number_are_seen(via: Mechanism) {
+    let fixture = Fixture::new("by-number");
+    let fill = |tree: &str| {
+        let names = ["shortened", "written", "linked", "removed", "renamed", "mode", "times", "by descriptor"];
+        names.iter().for_each(|name| drop(fixture.file(&format!("{tree}/{name}"), "as it was\n", 0o644)));
+    };
+    compare(&fixture, via, 1, include_str!("../../../programs/changes/by_number.py"), fill, &[]);
+}
+
 /// Three nodes change a tree at random.
 pub fn random_changes_are_seen_by_all(via: Mechanism) {
     // Under audit, what was open before follows a moment later.

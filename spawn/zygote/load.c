@@ -52,7 +52,7 @@ void hwsp_load_renew_random(void)
 
 void *hwsp_load_room(size_t bytes)
 {
-	load.image = (void *)((load.top - bytes) & ~(uintptr_t)15);
+	load.image = (void *)((load.top - bytes - hwsp_stack_shift()) & ~(uintptr_t)15);
 	return load.image;
 }
 

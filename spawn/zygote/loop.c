@@ -264,6 +264,8 @@ static bool make_process(struct served *served, uint32_t number)
 		return become_process(served, number, &placement);
 	if (pid < 0)
 		result->error = errno;
+	else
+		hwsp_zygote.made++;
 	/* The first started process leads the group of the others. */
 	if (pid > 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0) {
 		settle(served, number);

@@ -6,10 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* Different places for so many processes of a zygote, in a mixed order: an odd factor gives each number once. */
+#define PLACES 4096u
+#define SCATTER 2654435761u
+/* The distance of places on the stack, whose alignment it is, and the part of the stack's limit that they may take. */
+#define STACK_STEP 16
+#define STACK_PART 128
 
 /* The parts of this process, as the kernel has them. */
 static struct prctl_mm_map parts;
@@ -115,6 +124,20 @@ static char **make_image(const struct pspawn_process *process, size_t *arguments
 	return list;
 }
 
+size_t hwsp_heap_shift(void)
+{
+	return hwsp_zygote.made * SCATTER % PLACES;
+}
+
+size_t hwsp_stack_shift(void)
+{
+	struct rlimit stack;
+	size_t bytes = hwsp_heap_shift() * STACK_STEP;
+	size_t most = getrlimit(RLIMIT_STACK, &stack) ? 0 : stack.rlim_cur / STACK_PART;
+
+	return bytes < most ? bytes : most ? bytes % most & ~(size_t)(STACK_STEP - 1) : 0;
+}
+
 bool hwsp_process_identity_set(const struct pspawn_process *process)
 {
 	size_t arguments;
@@ -122,7 +145,10 @@ bool hwsp_process_identity_set(const struct pspawn_process *process)
 
 	if (!list)
 		return false;
-	parts.brk = program_break();
+	bool is_unused = hwsp_zygote.stop == PSPAWN_STOP_LOAD && program_break() == parts.start_brk;
+	if (is_unused)
+		parts.start_brk += hwsp_heap_shift() * getauxval(AT_PAGESZ);
+	parts.brk = is_unused ? parts.start_brk : program_break();
 	/* A limit of data that is exceeded already makes it impossible, but the program can do without. */
 	set_parts();
 	hwsp_load_renew_random();

@@ -15,6 +15,7 @@ struct zygote {
 	void (*before_fork)(void), (*after_fork)(void);
 	const void *vector; /* the kernel's auxiliary vector */
 	size_t vector_bytes;
+	uint32_t made; /* how many processes were made; in a spawned one, before it */
 	/* Of a process that was spawned. */
 	int argc;
 	char **argv;
@@ -63,6 +64,10 @@ void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES]);
 
 /* Finds out what will be needed. False if the kernel lets no process change what /proc shows of its arguments. */
 bool hwsp_process_identity_prepare(void);
+/* Numbers that differ between the zygote's processes, for places on the stack, in bytes, and in the heap. Programs seed
+ * generators of random numbers from addresses. */
+size_t hwsp_stack_shift(void);
+size_t hwsp_heap_shift(void);
 /* Arguments and environment become the process's own, everywhere that they can be seen. */
 bool hwsp_process_identity_set(const struct pspawn_process *process);
 

@@ -105,3 +105,23 @@ fn few_processes_go_by_exec() {
     assert!(seen.err.contains("by vfork (for fewer than 4 processes a zygote doesn't pay)"), "{}", seen.err);
     assert!(seen.err.contains("until the process ends"), "{}", seen.err);
 }
+
+/// Generators of random numbers are seeded from addresses.
+#[test]
+fn stack_and_heap_have_places_of_their_own() {
+    let fixture = Fixture::new("places");
+    let program = fixture.build("spawn/places.c", "places", &[]).display().to_string();
+    // Executed processes may have equal places by chance.
+    let stops = if no_early_stop().is_some() { &["main"][..] } else { &["load", "main"] };
+    for stop in stops {
+        let seen = spawn(&["-n", "20", "--from", "zygote", "--stop", stop, "--", &program]);
+        assert_eq!(seen.status, Some(0), "{stop}: {}", seen.err);
+        let places: Vec<(usize, &str)> = by_rank(&seen.out);
+        let distinct = |which: usize| -> BTreeSet<&str> {
+            places.iter().map(|(_, line)| line.split(' ').nth(which).expect("two addresses")).collect()
+        };
+        assert_eq!(distinct(0).len(), 20, "{stop}: {}", seen.out);
+        // Before main, memory has been freed that lies in all where it lay.
+        assert!(distinct(1).len() >= if *stop == "load" { 20 } else { 5 }, "{stop}: {}", seen.out);
+    }
+}

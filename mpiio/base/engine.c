@@ -24,6 +24,7 @@
 size_t hwio_page_bytes;
 enum hwio_mode hwio_mode = HWIO_OFF;
 size_t hwio_bytes_min = 65536;
+int64_t hwio_file_bytes_max = INT64_MAX;
 volatile int hwio_is_busy;
 struct hwio_quick hwio_quick;
 __thread int hwio_depth, hwio_is_exposed;

@@ -31,6 +31,8 @@ extern size_t hwio_page_bytes;
 extern enum hwio_mode hwio_mode;
 /* Smaller operations go to the original without a system call. */
 extern size_t hwio_bytes_min;
+/* The least of all ranks' limits of a file's size (RLIMIT_FSIZE) when the job began. */
+extern int64_t hwio_file_bytes_max;
 /* All that the path of short messages reads, in one cache line: MPI evicts most others meanwhile. It has MPI's own
  * functions and the two basic types that were last sent or received, each with the highest element count that is
  * short. */

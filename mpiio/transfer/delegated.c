@@ -235,7 +235,7 @@ static bool is_fit(struct writing *w)
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_DIRECT | O_SYNC | O_DSYNC)) ||
 		w->target.high - w->target.low > HWIO_CALL_BYTES_MAX ||
 		!hwio_status_untimed(w->target.descriptor, NULL, &w->status) || !S_ISREG(w->status.st_mode) ||
-		getrlimit(RLIMIT_FSIZE, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
+		getrlimit(RLIMIT_FSIZE, &limit) != 0 || end > limit.rlim_cur || end > (uint64_t)hwio_file_bytes_max ||
 		!hwio_identity_of(w->target.descriptor, &w->status, &w->identity))
 		return false;
 	w->target.bytes_before = w->status.st_size;

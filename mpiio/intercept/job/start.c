@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/context.h"
@@ -118,7 +119,7 @@ static const char *const gpu_drivers[] = {"libcuda.so", "libamdhip64.so", "libze
 static const char *const collective_libraries[] = {"libhcoll.so", "libucc.so", NULL};
 
 /* Version of the messages between ranks. Offers and gathers contain pages, so all ranks' pages have one size. */
-#define VERSION 7
+#define VERSION 8
 _Static_assert(VERSION < 4096, "no page size has these bits");
 
 /* Returns true if all ranks have this version, the same page size and the same mode. */
@@ -132,6 +133,16 @@ static bool agree_on_mode(enum hwio_mode mode)
 		hwio_report_reason("%s differ between the nodes: the job's I/O is left as it is",
 			"page sizes, or versions of this library,");
 	return least[0] == -least[1] && least[2] == -least[3] && least[2] != HWIO_OFF;
+}
+
+/* A rank that writes its part of another's file must not be killed by a limit of its own. */
+static void agree_on_file_size(void)
+{
+	struct rlimit limit;
+	int64_t own = INT64_MAX;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < INT64_MAX)
+		own = (int64_t)limit.rlim_cur;
+	hwio_together_reduce(&own, &hwio_file_bytes_max, 1, MPI_INT64_T, MPI_MIN);
 }
 
 /* Any message that is examined has room for a hint. */
@@ -172,6 +183,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	memcpy(hwio_cookie, common.cookie, sizeof(common.cookie));
 	hwio_bytes_min = common.bytes_min;
 	hwio_parts_are_messages = common.parts_are_messages != 0;
+	agree_on_file_size();
 	hwio_copies_start();
 	hwio_comm_start();
 	hwio_mounts_start();

@@ -194,8 +194,7 @@ static bool add_records(const struct mapping *one, struct hwio_file *file, uintp
 			.file = file,
 			.context = one->context};
 		record.offset = one->offset + (off_t)(record.low - one->low);
-		if (record.low < record.high && is_free(record.low, record.high) &&
-			hwio_records_have_room(4))
+		if (record.low < record.high && is_free(record.low, record.high) && hwio_records_have_room(4))
 			is_any |= hwio_record_add(&record);
 	}
 	return is_any;

@@ -509,7 +509,6 @@ const REAL_HEAD: &str = "\
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/times.h>
-#include <sys/timex.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>

@@ -1,6 +1,8 @@
 #include "base/signals.h"
 
 #include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
 
 #include "base/engine.h"
 #include "base/handler.h"
@@ -172,4 +174,31 @@ int hwio_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 int hwio_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	return change_mask(hwio_libc.pthread_sigmask, how, set, old);
+}
+
+int hwio_mask_by_number(int how, const void *set, void *old)
+{
+	sigset_t wanted, former;
+	sigemptyset(&wanted);
+	if (set)
+		memcpy(&wanted, set, HWIO_KERNEL_MASK_BYTES);
+	int result = hwio_sigprocmask(how, set ? &wanted : NULL, old ? &former : NULL);
+	if (result == 0 && old)
+		memcpy(old, &former, HWIO_KERNEL_MASK_BYTES);
+	return result;
+}
+
+/* A context has a mask, which the C library sets by a call of its own. */
+int hwio_setcontext(const ucontext_t *context)
+{
+	ucontext_t copy = *context;
+	remove_intercepted(&copy.uc_sigmask);
+	return hwio_libc.setcontext(&copy);
+}
+
+int hwio_swapcontext(ucontext_t *old, const ucontext_t *context)
+{
+	ucontext_t copy = *context;
+	remove_intercepted(&copy.uc_sigmask);
+	return hwio_libc.swapcontext(old, &copy);
 }

@@ -14,4 +14,8 @@ void hwio_signal_forward(int signal, siginfo_t *info, void *context);
 /* Sets a mask of all signals but those that must not be blocked. */
 void hwio_signals_block(sigset_t *mask);
 
+/* rt_sigprocmask by the kernel's own masks, which have this size. */
+#define HWIO_KERNEL_MASK_BYTES 8
+int hwio_mask_by_number(int how, const void *set, void *old);
+
 #endif

@@ -159,6 +159,11 @@ static bool runs_wrapper(long number, const long arguments[], long *result)
 	case SYS_fcntl:
 		*result = hwio_fcntl(first, second, (void *)arguments[2]);
 		return true;
+	case SYS_rt_sigprocmask:
+		if (arguments[3] != HWIO_KERNEL_MASK_BYTES)
+			return false;
+		*result = hwio_mask_by_number(first, (const void *)arguments[1], (void *)arguments[2]);
+		return true;
 	case SYS_pkey_mprotect:
 		*result = hwio_pkey_mprotect((void *)arguments[0], (size_t)arguments[1], third, (int)arguments[3]);
 		return true;

@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
 
 #define STEP(name) static void name(struct work *work)
 
@@ -160,6 +162,46 @@ STEP(signal_blocked)
 	}
 }
 
+/* By the kernel's own call. */
+STEP(signal_blocked_by_number)
+{
+	if (rank == 0) {
+		sigset_t all, old, now;
+
+		sigfillset(&all);
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
+		note("byte %d", work->data[60000]);
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &now, 8);
+		note("blocked %d %d", sigismember(&now, SIGSEGV), sigismember(&now, SIGUSR1));
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
+	}
+}
+
+static ucontext_t outside, inside;
+static struct work *work_inside;
+
+static void touch_inside(void)
+{
+	note("byte %d", work_inside->data[60000]);
+	setcontext(&outside);
+}
+
+/* In a context with a mask of its own, as those of coroutines may have. */
+STEP(signal_blocked_in_a_context)
+{
+	static char stack[65536];
+
+	if (rank == 0) {
+		work_inside = work;
+		must(getcontext(&inside) == 0, "getcontext");
+		inside.uc_stack.ss_sp = stack;
+		inside.uc_stack.ss_size = sizeof stack;
+		sigfillset(&inside.uc_sigmask);
+		makecontext(&inside, touch_inside, 0);
+		note_result("swapcontext", swapcontext(&outside, &inside));
+	}
+}
+
 STEP(signal_ignored)
 {
 	if (rank == 0) {
@@ -271,8 +313,8 @@ STEP(dying_child)
 /* clang-format off */
 #define FAULTS(X) \
 	X(handler_with_address) X(handler_by_signal) X(handler_that_mends) X(guard_in_the_buffer) X(read_only) \
-	X(signal_blocked) X(signal_ignored) X(signal_sent) X(handler_on_a_stack_of_its_own) X(touched_in_a_handler) \
-	X(dying_child)
+	X(signal_blocked) X(signal_blocked_by_number) X(signal_blocked_in_a_context) X(signal_ignored) X(signal_sent) \
+	X(handler_on_a_stack_of_its_own) X(touched_in_a_handler) X(dying_child)
 /* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)

@@ -82,11 +82,11 @@ static bool is_naming(long number, long a, long b, long c, long d, long e)
 	return false;
 }
 
+#ifdef __NR_mkdir
 /* Those that only older processors have. */
 static bool is_naming_here(long number, long a, long b)
 {
 	switch (number) {
-#ifdef __NR_mkdir
 	case __NR_mkdir:
 		CHANGE(AT_FDCWD, a, HWA_CHANGES_NEW);
 		return true;
@@ -120,10 +120,16 @@ static bool is_naming_here(long number, long a, long b)
 	case __NR_futimesat:
 		CHANGE(a, b, HWA_CHANGES_TARGET);
 		return true;
-#endif
 	}
 	return false;
 }
+#else
+static bool is_naming_here(long number, long a, long b)
+{
+	(void)number, (void)a, (void)b;
+	return false;
+}
+#endif
 
 static void note_attributes(long number, long a, long b, long d, long e)
 {

@@ -15,8 +15,10 @@
 #define LINKS_MAX 40
 #define ERRNO_MAX 4095
 #define NAME_BYTES_MAX 255
-/* Paths whose look-ups are counted. */
-#define ASKED_MAX 1024
+/* Paths whose look-ups are counted: sets by their hash, each with those that were looked up last. A program may look for
+ * many in turn, and two that had one place would each make the other's count begin anew. */
+#define ASKED_SETS 1024
+#define ASKED_WAYS 4
 /* Seconds between two comparisons of a path that is looked up again and again. */
 #define POLL_INTERVAL_S 10
 
@@ -252,26 +254,48 @@ static struct asked {
 	uint64_t hash;
 	uint32_t times;
 	uint32_t compared_s;
-} asked[ASKED_MAX];
+} asked[ASKED_SETS][ASKED_WAYS];
+
+static void copy_asked(struct asked *to, struct asked *from)
+{
+	__atomic_store_n(&to->hash, __atomic_load_n(&from->hash, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	__atomic_store_n(&to->times, __atomic_load_n(&from->times, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	__atomic_store_n(&to->compared_s, __atomic_load_n(&from->compared_s, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* Returns the path's place, the first of its set. */
+static struct asked *asked_of(uint64_t hash)
+{
+	struct asked *set = asked[hash % ASKED_SETS], found = {.hash = hash};
+	int at = 0;
+
+	while (at < ASKED_WAYS && __atomic_load_n(&set[at].hash, __ATOMIC_RELAXED) != hash)
+		at++;
+	if (at == 0)
+		return set;
+	if (at < ASKED_WAYS)
+		copy_asked(&found, &set[at]);
+	else
+		at--;
+	for (; at > 0; at--)
+		copy_asked(&set[at], &set[at - 1]);
+	copy_asked(set, &found);
+	return set;
+}
 
 /* Returns true if this process has looked the path up again and again, for a while: it may wait for a change from outside
  * of the session, which is a snapshot. Every other look-up costs a look at the clock. */
 static bool is_polled(const struct hwa_path *path)
 {
-	uint64_t hash = hwa_hash(path->at, path->bytes);
-	struct asked *slot = &asked[hash % ASKED_MAX];
+	struct asked *place = asked_of(hwa_hash(path->at, path->bytes));
 
-	if (__atomic_load_n(&slot->hash, __ATOMIC_RELAXED) != hash) {
-		__atomic_store_n(&slot->times, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&slot->hash, hash, __ATOMIC_RELAXED);
-	}
-	uint32_t times = __atomic_add_fetch(&slot->times, 1, __ATOMIC_RELAXED);
+	uint32_t times = __atomic_add_fetch(&place->times, 1, __ATOMIC_RELAXED);
 	if (times % 2)
 		return false;
-	uint32_t now_s = (uint32_t)hwa_now_s(), compared_s = __atomic_load_n(&slot->compared_s, __ATOMIC_RELAXED);
+	uint32_t now_s = (uint32_t)hwa_now_s(), compared_s = __atomic_load_n(&place->compared_s, __ATOMIC_RELAXED);
 	if (times > 2 && now_s - compared_s < POLL_INTERVAL_S)
 		return false;
-	__atomic_store_n(&slot->compared_s, now_s, __ATOMIC_RELAXED);
+	__atomic_store_n(&place->compared_s, now_s, __ATOMIC_RELAXED);
 	return times > 2;
 }
 

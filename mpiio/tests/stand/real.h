@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* clang-format off */
@@ -54,8 +55,8 @@
 	X(close) X(fclose) X(fdatasync) X(fopen) X(fork) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mincore) X(mlockall) \
 	X(mmap) X(mprotect) X(mremap) X(munmap) X(open) X(pread) X(preadv) X(preadv2) X(process_vm_readv) \
 	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwritev) X(read) X(readv) X(recv) \
-	X(recvmmsg) X(recvmsg) X(send) X(sendmmsg) X(sendmsg) X(shmat) X(sigaction) X(signal) X(sigprocmask) \
-	X(syscall) X(write) X(writev)
+	X(recvmmsg) X(recvmsg) X(send) X(sendmmsg) X(sendmsg) X(setcontext) X(shmat) X(sigaction) X(signal) X(sigprocmask) \
+	X(swapcontext) X(syscall) X(write) X(writev)
 /* clang-format on */
 
 /* Functions of the C library that are in none of its headers. */

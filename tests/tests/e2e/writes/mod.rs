@@ -425,6 +425,7 @@ pub fn what_is_looked_for_again_is_seen(via: Mechanism) {
     let fixture = Fixture::new("polls");
     let files =
         [("rewritten", "as it was"), ("replaced", "one"), ("grown", "short"), ("removed", ""), ("inbox/.keep", "")];
+    (0..60).for_each(|name| drop(fixture.file(&format!("pkg/many/{name}"), "short", 0o644)));
     for (name, text) in files {
         fixture.file(&format!("pkg/{name}"), text, 0o644);
     }
@@ -449,10 +450,11 @@ pub fn what_is_looked_for_again_is_seen(via: Mechanism) {
     write("grown", "is longer");
     std::fs::remove_file(at("removed")).expect("an own file");
     (0..3).for_each(|name| write(&format!("inbox/{name}"), &name.to_string()));
+    (0..60).for_each(|name| write(&format!("many/{name}"), "is longer"));
     std::fs::remove_file(at("link")).expect("an own link");
     link("grown");
     let output = running.finish().output;
-    let all = "['grown', 'link', 'made', 'names', 'removed', 'renamed', 'replaced', 'rewritten']";
+    let all = "['grown', 'link', 'made', 'many', 'names', 'removed', 'renamed', 'replaced', 'rewritten']";
     assert_eq!((output.status, &*output.stdout), (0, &*format!("[] {all}\n").repeat(2)), "{output:?}");
 }
 

@@ -64,8 +64,7 @@ enum pspawn_mechanism {
  *
  * - addresses: The program, its libraries and what the kernel maps lie at the same addresses in all processes of a
  *   zygote. The heap and the program's frames on the stack begin at addresses of their own, which repeat after 4,096
- *   processes: programs seed generators of random numbers from them. With PSPAWN_STOP_MAIN, memory that was freed
- *   before lies where it lay.
+ *   processes: programs seed generators of random numbers from them. What was freed before the stop lies where it lay.
  * - library: libheadwater-zygote.so is loaded too. It is the last in the list of what is loaded.
  * - choosers: Functions that choose others by the kind of processor (IFUNC) run while the program is loaded: once, in the
  *   zygote.

@@ -11,35 +11,24 @@
 #define __NR_fchmodat2 452
 #endif
 
-static void note_opening(int dirfd, const char *path, uint64_t flags)
-{
-	bool is_change = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
-	if (!path || !is_change || flags & O_PATH || (flags & O_TMPFILE) == O_TMPFILE)
-		return;
-	if (flags & O_CREAT && flags & O_EXCL)
-		hwa_announce_change(dirfd, path, 0);
-	else
-		hwa_announce_content(dirfd, path);
-}
-
 static bool is_opening(long number, long a, long b, long c, long d)
 {
 	switch (number) {
 #ifdef __NR_open
 	case __NR_open:
-		note_opening(AT_FDCWD, (const char *)a, (uint64_t)b);
+		hwa_note_opening(AT_FDCWD, (const char *)a, (int)b);
 		return true;
 	case __NR_creat:
-		note_opening(AT_FDCWD, (const char *)a, O_CREAT | O_WRONLY | O_TRUNC);
+		hwa_note_opening(AT_FDCWD, (const char *)a, O_CREAT | O_WRONLY | O_TRUNC);
 		return true;
 #endif
 	case __NR_openat:
-		note_opening((int)a, (const char *)b, (uint64_t)c);
+		hwa_note_opening((int)a, (const char *)b, (int)c);
 		return true;
 	case __NR_openat2:
 		/* A struct open_how begins with its flags. */
 		if (hwa_is_address((void *)c) && (size_t)d >= sizeof(uint64_t))
-			note_opening((int)a, (const char *)b, *(const uint64_t *)c);
+			hwa_note_opening((int)a, (const char *)b, (int)*(const uint64_t *)c);
 		return true;
 	case __NR_truncate:
 		hwa_announce_content(AT_FDCWD, (const char *)a);

@@ -9,9 +9,6 @@
 
 #include "sys.h"
 
-/* Flags that need the original: O_PATH reads nothing, and only a file's owner may use O_NOATIME. */
-#define ORIGINAL_FLAGS (O_PATH | O_NOATIME)
-
 static bool writes(int flags)
 {
 	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
@@ -82,18 +79,27 @@ static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int 
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
 
+void hwa_note_opening(int dirfd, const char *path, int flags)
+{
+	/* O_PATH opens nothing, and a file without a name changes no directory. */
+	if (!path || flags & O_PATH || !writes(flags) || (flags & O_TMPFILE) == O_TMPFILE)
+		return;
+	if (flags & O_CREAT && flags & O_EXCL)
+		hwa_announce_change(dirfd, path, 0);
+	else
+		hwa_announce_content(dirfd, path);
+}
+
 static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
 {
-	if (!path || flags & ORIGINAL_FLAGS)
+	if (!path || flags & O_PATH)
 		return UNSERVED;
+	/* Only a file's owner may use O_NOATIME. */
 	if (!writes(flags))
-		return serve_read(ns, dirfd, path, flags);
+		return flags & O_NOATIME ? UNSERVED : serve_read(ns, dirfd, path, flags);
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
-	/* A file without a name changes no directory. */
-	if (result == UNSERVED && flags & O_CREAT && flags & O_EXCL)
-		hwa_announce_change(dirfd, path, 0);
-	else if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
-		hwa_announce_content(dirfd, path);
+	if (result == UNSERVED)
+		hwa_note_opening(dirfd, path, flags);
 	return result;
 }
 

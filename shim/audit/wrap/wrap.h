@@ -122,6 +122,11 @@ bool hwa_is_replaced(const char *original);
  * the call's result. */
 long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
 
+/* ---- open.c ---- */
+
+/* Announces what opening a path with these flags changes, if anything. */
+void hwa_note_opening(int dirfd, const char *path, int flags);
+
 /* ---- number.c ---- */
 
 /* Announces what a system call with these arguments changes. */

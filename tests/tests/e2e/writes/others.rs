@@ -60,7 +60,8 @@ pub fn what_is_open_stays_the_same_file(via: Mechanism) {
 pub fn changes_by_number_are_seen(via: Mechanism) {
     let fixture = Fixture::new("by-number");
     let fill = |tree: &str| {
-        let names = ["shortened", "written", "linked", "removed", "renamed", "mode", "times", "by descriptor"];
+        let names =
+            ["shortened", "written", "linked", "removed", "renamed", "mode", "times", "by descriptor", "unnoted"];
         names.iter().for_each(|name| drop(fixture.file(&format!("{tree}/{name}"), "as it was\n", 0o644)));
     };
     compare(&fixture, via, 1, include_str!("../../../programs/changes/by_number.py"), fill, &[]);

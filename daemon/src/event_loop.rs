@@ -210,9 +210,8 @@ impl Daemon {
         if self.reactor.is_ready {
             return;
         }
-        let (is_linked, is_late) = (self.content.links.has_dialled_all(), self.now() >= self.reactor.ready_by);
-        if is_linked || is_late {
-            if !is_linked {
+        if self.content.links.has_dialled_all() || self.now() >= self.reactor.ready_by {
+            if !self.content.links.has_parents() {
                 tracing::warn!(
                     "not all parent daemons can be reached; other ancestors are used instead, or the source files if none is reachable. Check the network between the nodes"
                 );

@@ -156,6 +156,11 @@ impl Links {
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
+    /// Returns true while the links to all dialled ranks are up; a root may have none.
+    pub fn has_parents(&self) -> bool {
+        self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
+    }
+
     /// Returns true if no dialled rank is about to link: all are linked, or have no listener. A root may dial none.
     pub fn has_dialled_all(&self) -> bool {
         self.dialling.awaited().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))

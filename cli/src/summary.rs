@@ -109,6 +109,8 @@ pub struct Summary {
     pub nodes_missing: u32,
     /// Daemons that ended without a report.
     pub daemons_lost: u32,
+    /// Nodes whose last report is from before their end, because the batch system has killed their daemons.
+    pub reports_interim: u32,
     /// Work on the shared file system, by all readers.
     pub shared_fs: SharedFs,
     /// Traffic between daemons.
@@ -394,6 +396,10 @@ impl Summary {
         }
         if self.daemons_lost > 0 {
             writeln!(f, "  lost                {}", count(u64::from(self.daemons_lost), "daemon", "daemons"))?;
+        }
+        if self.reports_interim > 0 {
+            let nodes = count(u64::from(self.reports_interim), "node", "nodes");
+            writeln!(f, "  interim             {nodes}: the batch system ended the daemons after these numbers")?;
         }
         Ok(())
     }

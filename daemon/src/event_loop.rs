@@ -3,10 +3,8 @@
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use headwater_abi::Kind;
 use headwater_mount::Mount;
 use headwater_proto::{Input, Time};
 use headwater_reader::Opened;
@@ -18,7 +16,6 @@ use crate::drive::tokens::{CLIENTS, CONTROL, CONTROL_SOCKET, PEERS, PRESSURE, TE
 use crate::drive::{Daemon, Frontends, Reactor};
 use crate::error::DaemonError;
 use crate::process;
-use crate::recorded;
 use crate::session::{Leaving, Session};
 
 /// Readiness events of one poll.
@@ -61,17 +58,8 @@ pub(crate) fn serve(
     daemon.content.generations.close();
     daemon.frontends.clients.close();
     let report = daemon.report();
-    if let Some(path) = config.record_to.as_ref().filter(|_| command == Command::Stop) {
-        let lines = match &daemon.housekeeping.beyond {
-            Some(beyond) => beyond.lines(|path| {
-                let record = daemon.content.table.reader().find(path.as_os_str().as_bytes());
-                record.is_some_and(|record| record.kind == Kind::File)
-            }),
-            None => recorded::lines(&daemon.content.table.reader(), &daemon.content.store.blocks()),
-        };
-        if let Err(error) = std::fs::write(path, lines) {
-            tracing::debug!(%error, "what processes used is not recorded");
-        }
+    if command == Command::Stop {
+        daemon.write_used();
     }
     if let Some(path) = config.report_to.as_ref().filter(|_| command == Command::Stop) {
         daemon.write_records(path);

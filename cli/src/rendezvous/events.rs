@@ -1,5 +1,7 @@
 //! Events of a job's nodes.
 
+use headwater_daemon::Report;
+
 use crate::rendezvous::messages::FromNode;
 
 /// An event of the rendezvous.
@@ -33,6 +35,8 @@ pub enum NodeEvent {
     Launches(u32),
     /// A request to end the session.
     Stop,
+    /// This node's daemon has reported before its end, or has failed to.
+    Reported(Option<Box<Report>>),
     /// The node's processes have ended, and the batch system is about to kill what is left.
     Leave,
 }

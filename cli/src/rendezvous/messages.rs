@@ -24,7 +24,7 @@ pub enum FromNode {
     Ready(String),
     /// The node can't serve its processes; the reason.
     Failed(String),
-    /// The node's report at the end.
+    /// The node's report at the end; from a node that the batch system may kill, also from before.
     Report {
         /// Number of processes that attached.
         processes: u32,
@@ -39,6 +39,9 @@ pub enum FromNode {
         /// What its processes used, if that is wanted of this node, as lines of a closure.
         #[serde(default)]
         recorded: Vec<String>,
+        /// Whether the node has not ended.
+        #[serde(default)]
+        is_interim: bool,
     },
     /// The time at the node, by its monotonic clock, in microseconds.
     Clock(u64),

@@ -11,7 +11,6 @@ pub mod client;
 pub mod events;
 pub mod file;
 mod front;
-mod host;
 mod inline;
 pub mod interfaces;
 mod membership;

@@ -1,5 +1,6 @@
 //! One node's daemon in a job: by the best mechanism for the node, or by the next one that works.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
@@ -30,6 +31,8 @@ pub struct Served {
     disk: Option<Disk>,
     access: NodeAccess,
     mechanism: Mechanism,
+    /// The daemon's control socket.
+    control: PathBuf,
 }
 
 impl Served {
@@ -46,7 +49,13 @@ impl Served {
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
         if service.via == Via::Off || !service.scope.iter().any(|(is_included, _)| *is_included) {
-            return Ok(Served { daemons: None, disk: None, access: NodeAccess::Plain, mechanism: Mechanism::Off });
+            return Ok(Served {
+                daemons: None,
+                disk: None,
+                access: NodeAccess::Plain,
+                mechanism: Mechanism::Off,
+                control: PathBuf::new(),
+            });
         }
         let is_root = rustix::process::geteuid().is_root();
         // No probe: it would take about as long as a start that fails.
@@ -76,6 +85,11 @@ impl Served {
     /// Returns how processes find the daemon.
     pub fn access(&self) -> &NodeAccess {
         &self.access
+    }
+
+    /// Returns the path of the daemon's control socket, if there is a daemon.
+    pub fn control(&self) -> Option<PathBuf> {
+        self.daemons.as_ref().map(|_| self.control.clone())
     }
 
     /// Handles a line of the daemon's output.
@@ -149,7 +163,8 @@ impl Attempt<'_> {
             self.sender,
         )?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons: Some(daemons), disk: store.disk, access, mechanism })
+        let control = session.node(number).control();
+        Ok(Served { daemons: Some(daemons), disk: store.disk, access, mechanism, control })
     }
 
     /// Returns the interfaces that links use.

@@ -29,8 +29,6 @@ pub struct Watch {
     ready_at: Option<f64>,
     verbose: bool,
     wants_io: bool,
-    /// See [`FromNode::Report`].
-    recorded: Vec<String>,
     /// What nodes did, if that is wanted.
     merger: Option<Merger>,
     /// When the nodes were notified of the end, by this machine's monotonic clock in microseconds.
@@ -43,6 +41,10 @@ struct NodeState {
     processes: u32,
     forked: Forked,
     report: Option<Report>,
+    /// See [`FromNode::Report`].
+    recorded: Vec<String>,
+    /// Whether the report is from before the node's end.
+    is_interim: bool,
     clock: Clock,
     is_gone: bool,
 }
@@ -88,18 +90,7 @@ impl Watch {
                 }
             }
             NodeEvent::InterfacesMissing { node, names, nodes, without } => {
-                let further = if nodes > 1 { format!(" and {} further nodes", nodes - 1) } else { String::new() };
-                let instead = match nodes - without {
-                    0 => "Links use the interface by which the front end is reached".to_owned(),
-                    _ if without == 0 => "Links use the others of --interfaces".to_owned(),
-                    _ => format!(
-                        "Links use the others of --interfaces, or on {without} of these nodes the interface by which \
-                         the front end is reached"
-                    ),
-                };
-                log(format_args!(
-                    "warning: {node}{further}: no interface {names} with an address. {instead}. See `ip address` on {node}"
-                ));
+                warn_of_interfaces(&node, &names, nodes, without);
             }
             NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
@@ -114,14 +105,15 @@ impl Watch {
             }
             NodeEvent::Message(
                 node,
-                FromNode::Report { processes, from_zygotes, children_from_zygotes, report, recorded },
+                FromNode::Report { processes, from_zygotes, children_from_zygotes, report, recorded, is_interim },
             ) => {
-                self.recorded.extend(recorded);
                 let state = self.state(node);
                 state.processes = processes;
                 state.forked = Forked { ranks: from_zygotes, children: children_from_zygotes };
                 state.report = report.map(|report| *report);
-                state.is_gone = true;
+                state.recorded = recorded;
+                state.is_interim = is_interim;
+                state.is_gone = !is_interim;
             }
             NodeEvent::Message(node, FromNode::Clock(us)) => self.state(node).clock.received(us, monotonic_us()),
             NodeEvent::Message(node, FromNode::Part { end_received_us, sent_us, part }) => {
@@ -136,7 +128,8 @@ impl Watch {
                     merger.add(*part, clock);
                 }
             }
-            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop | NodeEvent::Leave => {}
+            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop => {}
+            NodeEvent::Leave | NodeEvent::Reported(_) => {}
             NodeEvent::Disconnected(node) => self.state(node).is_gone = true,
         }
     }
@@ -164,7 +157,7 @@ impl Watch {
 
     /// Returns what the program used on the nodes that report it.
     pub fn take_recorded(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.recorded)
+        self.nodes.iter_mut().flat_map(|node| std::mem::take(&mut node.recorded)).collect()
     }
 
     /// Returns the summary of a session at its end.
@@ -198,7 +191,24 @@ impl Watch {
         } else {
             summary.via = named.join(", ");
         }
+        summary.reports_interim = self.nodes.iter().filter(|node| node.is_interim).count() as u32;
         let reports: Vec<Option<Report>> = self.nodes.into_iter().map(|node| node.report).collect();
         summary.add(&reports, start);
     }
+}
+
+/// Warns that `nodes` nodes, of which `node` is the first, lack interfaces that the user named, and `without` of them all.
+fn warn_of_interfaces(node: &str, names: &str, nodes: u32, without: u32) {
+    let further = if nodes > 1 { format!(" and {} further nodes", nodes - 1) } else { String::new() };
+    let instead = match nodes - without {
+        0 => "Links use the interface by which the front end is reached".to_owned(),
+        _ if without == 0 => "Links use the others of --interfaces".to_owned(),
+        _ => format!(
+            "Links use the others of --interfaces, or on {without} of these nodes the interface by which \
+             the front end is reached"
+        ),
+    };
+    log(format_args!(
+        "warning: {node}{further}: no interface {names} with an address. {instead}. See `ip address` on {node}"
+    ));
 }

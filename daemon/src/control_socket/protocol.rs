@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::path_text::PathText;
 use super::stats::NodeStats;
+use crate::report::Report;
 
 /// The protocol's version; a daemon of another version answers with an error.
 pub const CONTROL_VERSION: u32 = 1;
@@ -28,6 +29,8 @@ pub struct Request {
 pub enum Command {
     /// Return the statistics.
     Stats,
+    /// Return the report as it is now, and write what processes have used.
+    Report,
     /// Evict the store's copies.
     Clear(Vec<Target>),
     /// Begin a generation, in which changed paths below these are read again; without paths, all.
@@ -60,6 +63,8 @@ pub enum Answer {
     Pending,
     /// The answer to [`Command::Stats`].
     Stats(Box<NodeStats>),
+    /// The answer to [`Command::Report`].
+    Report(Box<Report>),
     /// The answer to [`Command::Clear`].
     Cleared(Cleared),
     /// The answer to [`Command::Refresh`].

@@ -17,6 +17,13 @@ impl Daemon {
     pub(crate) fn control(&mut self, now: Time, token: Token, command: Command) {
         let answer = match command {
             Command::Stats => Some(Answer::Stats(Box::new(self.stats(now)))),
+            Command::Report => {
+                // After a seal, the list is of use only once it is complete.
+                if self.housekeeping.beyond.is_none() {
+                    self.write_used();
+                }
+                Some(Answer::Report(Box::new(self.report())))
+            }
             Command::Clear(targets) => self.clear(now, token, targets),
             Command::Refresh(paths) => self.refresh(token, &paths),
         };

@@ -20,6 +20,7 @@ mod timeline;
 pub(crate) mod tokens;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use headwater_mount::Mount;
@@ -104,6 +105,8 @@ pub(crate) struct Housekeeping {
     pub(crate) preloading: Preloading,
     pub(crate) keeping: Keeping,
     pub(crate) beyond: Option<Beyond>,
+    /// Where it writes what processes used.
+    pub(crate) record_to: Option<PathBuf>,
     /// With `--report` only.
     pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) replicating: Replicating,

@@ -1,10 +1,13 @@
 //! The node's part of the summary.
 
+use std::os::unix::ffi::OsStrExt;
+
 use headwater_abi::Kind;
 use headwater_abi::table::{Record, State};
 
 use super::Daemon;
 use crate::process::own_size;
+use crate::recorded;
 use crate::report::{Clients, LargeFiles, Memory, Overlay, Report};
 
 impl Daemon {
@@ -38,6 +41,21 @@ impl Daemon {
             },
             first_byte_unix_ms: self.housekeeping.timeline.first_byte,
             last_file_unix_ms: self.housekeeping.timeline.last_file,
+        }
+    }
+
+    /// Writes what processes used, if that is wanted; after a seal, what they used beyond it.
+    pub(crate) fn write_used(&self) {
+        let Some(path) = &self.housekeeping.record_to else { return };
+        let lines = match &self.housekeeping.beyond {
+            Some(beyond) => beyond.lines(|path| {
+                let record = self.content.table.reader().find(path.as_os_str().as_bytes());
+                record.is_some_and(|record| record.kind == Kind::File)
+            }),
+            None => recorded::lines(&self.content.table.reader(), &self.content.store.blocks()),
+        };
+        if let Err(error) = std::fs::write(path, lines) {
+            tracing::debug!(%error, "what processes used is not recorded");
         }
     }
 

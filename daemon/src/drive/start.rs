@@ -90,6 +90,7 @@ impl Daemon {
                 preloading,
                 keeping: Keeping::start(cache),
                 beyond: Beyond::watch(config.preload.as_ref(), config.recover),
+                record_to: config.record_to.clone(),
                 recorder: config.report_to.as_ref().map(|_| Box::new(Recorder::start(config))),
                 replicating,
                 changes: Changed::default(),

@@ -8,6 +8,7 @@ use headwater_tests::harness::services::Slurm;
 use headwater_tests::harness::{Running, has_program, headwater_binary, skipped};
 use serde_json::Value;
 
+use crate::allocations::in_job;
 use crate::site::{Site, in_any_order};
 
 /// How long steps at once may take.
@@ -143,6 +144,32 @@ fn users_and_their_jobs_on_the_same_nodes() {
         }
         site.assert_clean();
     });
+}
+
+/// Slurm kills the node agents at once when the last tasks have ended.
+#[test]
+fn nodes_that_are_killed_with_their_step_have_reported() {
+    let Some(site) = Site::new() else { return };
+    let directory = site.directory("slurm");
+    let _slurm = match Slurm::start_that_kills(&site.cluster, &directory) {
+        Ok(slurm) => slurm,
+        Err(reason) => return skipped(reason),
+    };
+    let imports = "import time, pkg.m1, pkg.m2; time.sleep(2); print(pkg.m2.value)";
+    let launch = |tasks: &str| [args(&format!("srun {tasks} /usr/bin/python3 -c")), vec![imports.into()]].concat();
+    for (tasks, processes) in [("-N2 -n2", 2), ("-N2 -n6 --ntasks-per-node=3", 6)] {
+        let file = site.directory("steps").join(processes.to_string());
+        let output = site.run(&["--summary-json", &file.display().to_string()], &launch(tasks));
+        assert_eq!((output.status, output.stdout.lines().count()), (0, processes as usize), "{output:?}");
+        let summary: Value = serde_json::from_slice(&fs::read(&file).expect("it writes one")).expect("JSON");
+        assert_eq!((&summary["processes"], &summary["daemons_lost"]), (&processes.into(), &0.into()), "{summary:#}");
+        assert!(summary["shared_fs"]["files_read"].as_u64() >= Some(2), "{summary:#}");
+    }
+    // In the session of a job, agents don't end with the tasks of a launch.
+    let run = format!("{} run -- srun -N4 -n4 sh -c 'echo session $HEADWATER_SESSION'", headwater_binary().display());
+    let output = in_job(&site, &format!("{run}; {run}"));
+    let session = output.stdout.lines().next().unwrap_or_default().to_owned();
+    assert!(output.stdout.ends_with(&format!("session {session}\n").repeat(8)), "{output:?}");
 }
 
 #[test]

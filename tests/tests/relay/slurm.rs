@@ -71,7 +71,10 @@ fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> 
     let shares: Vec<PathBuf> = vec![project().to_path_buf(), directory.clone()];
     let cluster = Cluster::up(2, &Options { shares, ..Options::default() })
         .map_err(|error| headwater_cluster::check().err().map_or_else(|| panic!("{error}"), |e| e.to_string()))?;
-    let _slurm = Slurm::start_with(&cluster, &directory, library)?;
+    let _slurm = match library {
+        Some(library) => Slurm::start_preloaded(&cluster, &directory, library),
+        None => Slurm::start(&cluster, &directory),
+    }?;
     for node in cluster.nodes() {
         assert_eq!(output_of(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
     }

@@ -19,6 +19,8 @@ pub use environments::environment;
 /// How long services may take to be there.
 const READY_MAX: Duration = Duration::from_secs(30);
 const SLURM_SCRIPT: &str = include_str!("slurm.sh");
+/// Control groups of version 1 by which Slurm finds a step's processes.
+const FREEZER: &str = "/sys/fs/cgroup/freezer";
 /// The path of Slurm's configuration on each node.
 pub const SLURM_CONF: &str = "/var/tmp/slurm.conf";
 
@@ -59,14 +61,34 @@ impl<'a> Slurm<'a> {
     /// # Errors
     /// A package is not installed, or the nodes did not become ready.
     pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
-        Slurm::start_with(cluster, directory, None)
+        Slurm::start_with(cluster, directory, None, "linuxproc")
+    }
+
+    /// The same, where Slurm kills what is left of a step once its tasks have ended. Only one at a time.
+    ///
+    /// # Errors
+    /// Those of [`Slurm::start`], and there are no control groups of version 1.
+    pub fn start_that_kills(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
+        if !Path::new(FREEZER).is_dir() {
+            return Err(format!("{FREEZER}, control groups of version 1, is not mounted"));
+        }
+        Slurm::start_with(cluster, directory, None, "cgroup")
     }
 
     /// The same with a library that is preloaded into `slurmd`.
     ///
     /// # Errors
     /// Those of [`Slurm::start`].
-    pub fn start_with(cluster: &'a Cluster, directory: &Path, library: Option<&Path>) -> Result<Slurm<'a>, String> {
+    pub fn start_preloaded(cluster: &'a Cluster, directory: &Path, library: &Path) -> Result<Slurm<'a>, String> {
+        Slurm::start_with(cluster, directory, Some(library), "linuxproc")
+    }
+
+    fn start_with(
+        cluster: &'a Cluster,
+        directory: &Path,
+        library: Option<&Path>,
+        tracked_by: &str,
+    ) -> Result<Slurm<'a>, String> {
         let programs = ["munged", "slurmctld", "slurmd", "sbcast", "srun", "salloc"];
         let is_there = |name: &&str| has_program(name) || Path::new("/usr/sbin").join(name).is_file();
         if let Some(missing) = programs.iter().find(|name| !is_there(name)) {
@@ -82,6 +104,7 @@ impl<'a> Slurm<'a> {
         let services = Services::start(cluster, |node| {
             let mut command = node.command("sh");
             command.arg(&script).arg(directory).args([&format!("node[001-{count:03}]"), "node001"]).args(library);
+            command.env("TRACKED_BY", tracked_by);
             command.env("PATH", format!("/usr/sbin:{}", std::env::var("PATH").unwrap_or_default()));
             command
         })?;
@@ -99,6 +122,8 @@ impl Drop for Slurm<'_> {
         // Its daemons outlive the shell that started them.
         for node in self.cluster.nodes() {
             succeeds(node, "pkill -KILL slurmctld; pkill -KILL slurmd; pkill -KILL munged");
+            // The kernel keeps these.
+            succeeds(node, &format!("find {FREEZER}/slurm_$(hostname) -depth -type d -exec rmdir {{}} +"));
         }
     }
 }

@@ -6,6 +6,9 @@
 //! If standard input ends after the job's line, the owner was killed, and no more processes start. An owner that knows
 //! that all processes have ended and that the batch system will kill the agent writes [`LEAVE`].
 
+mod host;
+mod step;
+
 use std::collections::HashMap;
 use std::env;
 use std::fs::File;
@@ -13,13 +16,15 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use headwater_daemon::Report;
+use headwater_daemon::protocol;
 use headwater_launch::info::LaunchInfo;
 use headwater_overlay::channel::Channel;
 use mio::net::{UnixListener, UnixStream};
@@ -28,15 +33,16 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use self::step::Step;
 use super::attach::{FAILED, existing, socket};
 use super::client::{connect, receive, send};
 use super::events::NodeEvent;
 use super::file::{self, Job};
-use super::host;
 use super::interfaces::Listening;
 use super::membership::{Arrival, MISSING_MS_MAX};
 use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
 use super::served::Served;
+use crate::control::client;
 use crate::io::preload;
 use crate::options::inner::NodeOptions;
 use crate::process::{self, Side, monotonic_us};
@@ -95,6 +101,8 @@ struct Node {
     io: Option<NodeIo>,
     launch_info: Option<LaunchInfo>,
     nodes_here: host::Nodes,
+    /// The step with which the batch system kills this agent.
+    step: Option<Step>,
     /// The daemon's address, once it is registered.
     address: Option<SocketAddr>,
     poll: Poll,
@@ -150,6 +158,8 @@ impl Node {
         if options.has_owner {
             watch_owner(sender.clone())?;
         }
+        let launch_info = LaunchInfo::of(&|name| env::var_os(name));
+        let step = Step::of_this_process(launch_info.as_ref()).filter(|_| !options.has_owner);
         let io = job.service.io.clone().and_then(|options| {
             let library = preload::copy(session.directory()).ok()?;
             Some(NodeIo { library, is_everywhere: false, options })
@@ -160,8 +170,9 @@ impl Node {
             is_front_lost: false,
             session,
             io,
-            launch_info: LaunchInfo::of(&|name| env::var_os(name)),
+            launch_info,
             nodes_here: host::Nodes::default(),
+            step,
             address: None,
             poll,
             listener,
@@ -195,8 +206,11 @@ impl Node {
             if empty_since.is_some_and(|since: Instant| since.elapsed() >= EMPTY_MAX) {
                 break;
             }
+            self.report_between();
             let is_timed = is_empty || matches!(self.stage, Stage::Joining(_));
-            match self.poll.poll(&mut ready, is_timed.then_some(EMPTY_MAX / 4)) {
+            let due = self.step.as_ref().and_then(Step::due).map(|due| due.saturating_duration_since(Instant::now()));
+            let timeout = is_timed.then_some(EMPTY_MAX / 4).into_iter().chain(due).min();
+            match self.poll.poll(&mut ready, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
                 _ => {}
             }
@@ -206,7 +220,7 @@ impl Node {
                     LISTENER => self.accept(),
                     WAKER => self.take_events(),
                     FRONT => self.receive(),
-                    token => drop(self.processes.remove(&token)),
+                    token => self.note_end(token),
                 }
             }
         }
@@ -321,26 +335,74 @@ impl Node {
         }
     }
 
+    /// Asks the daemon for a report, if one is due before the end.
+    fn report_between(&mut self) {
+        let (Some(step), Stage::Serving(served, _)) = (&mut self.step, &self.stage) else { return };
+        let Some(socket) = served.control().filter(|_| step.takes_report(Instant::now())) else { return };
+        let events = self.sender.clone();
+        let asks = move || {
+            let report = ask_report(&socket).map(Box::new);
+            // Without a receiver, the agent has ended already.
+            let _ = events.send(Event::Node(NodeEvent::Reported(report)));
+        };
+        if thread::Builder::new().name("report".into()).spawn(asks).is_err() {
+            step.reported();
+        }
+    }
+
+    /// Sends a report from before the end.
+    fn send_report(&mut self, report: Option<Box<Report>>) {
+        if report.is_some() {
+            let message = self.report(report, self.forked(), true);
+            self.send(&message);
+        }
+        self.step.iter_mut().for_each(Step::reported);
+    }
+
+    /// Notes the end of a process, and leaves with the last task of a step that is about to be killed.
+    fn note_end(&mut self, token: Token) {
+        self.processes.remove(&token);
+        let has_ended = self.step.as_mut().is_some_and(|step| step.note_end(token));
+        if has_ended && let Stage::Serving(served, _) = &self.stage {
+            // A daemon takes longer to end than Slurm may leave it.
+            let report = served.control().and_then(|socket| ask_report(&socket)).map(Box::new);
+            self.send_report(report);
+            self.finish(None);
+        }
+    }
+
+    /// Returns what zygotes have forked, while the daemon's directory is there.
+    fn forked(&self) -> Forked {
+        // One directory of those for all mechanisms that were tried has the count.
+        (0..NODES_TRIED_MAX).map(|node| Forked::of(self.session.node(node).path())).sum()
+    }
+
+    /// Returns a message with the daemon's report.
+    fn report(&self, report: Option<Box<Report>>, forked: Forked, is_interim: bool) -> FromNode {
+        // The last mechanism that was tried is the one that served.
+        let recorded = (0..NODES_TRIED_MAX).rev().map(|node| self.session.recorded(node));
+        let recorded = recorded.into_iter().find(|lines| !lines.is_empty()).unwrap_or_default();
+        FromNode::Report {
+            processes: self.processes_total,
+            from_zygotes: forked.ranks,
+            children_from_zygotes: forked.children,
+            report,
+            recorded,
+            is_interim,
+        }
+    }
+
     /// Ends the daemon and sends what it reports; `end_received_us` is when the front end's message arrived.
     fn finish(&mut self, end_received_us: Option<u64>) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
-            // One directory of those for all mechanisms that were tried has the count.
-            let forked: Forked = (0..NODES_TRIED_MAX).map(|node| Forked::of(self.session.node(node).path())).sum();
+            let forked = self.forked();
             let report = served.end(&self.events).map(Box::new);
-            // The last mechanism that was tried is the one that served.
-            let recorded = (0..NODES_TRIED_MAX).rev().map(|node| self.session.recorded(node));
-            let recorded = recorded.into_iter().find(|lines| !lines.is_empty()).unwrap_or_default();
             // Before the report, after which nothing is expected of this node.
             if let Some(part) = (0..NODES_TRIED_MAX).rev().find_map(|node| self.session.part(node)).map(Box::new) {
                 self.send(&FromNode::Part { end_received_us, sent_us: monotonic_us(), part });
             }
-            self.send(&FromNode::Report {
-                processes: self.processes_total,
-                from_zygotes: forked.ranks,
-                children_from_zygotes: forked.children,
-                report,
-                recorded,
-            });
+            let message = self.report(report, forked, false);
+            self.send(&message);
         }
     }
 
@@ -361,6 +423,7 @@ impl Node {
         let token = Token(self.next);
         self.next += 1;
         if self.poll.registry().register(&mut SourceFd(&pidfd.as_raw_fd()), token, Interest::READABLE).is_ok() {
+            self.step.iter_mut().for_each(|step| step.note(process.pid, token));
             self.processes.insert(token, pidfd);
         }
     }
@@ -390,6 +453,7 @@ impl Node {
             match (event, &mut self.stage) {
                 (Event::Node(NodeEvent::Stop), _) => self.is_orphaned = true,
                 (Event::Node(NodeEvent::Leave), _) => return self.finish(None),
+                (Event::Node(NodeEvent::Reported(report)), Stage::Serving(..)) => self.send_report(report),
                 (Event::Daemon(output), Stage::Serving(served, _)) => served.note_output(&output),
                 _ => {}
             }
@@ -412,6 +476,14 @@ impl Node {
                 Ok(true) | Err(_) => return,
             }
         }
+    }
+}
+
+/// Asks a daemon for its report as it is now.
+fn ask_report(socket: &Path) -> Option<Report> {
+    match client::ask(socket, protocol::Command::Report) {
+        Ok(protocol::Answer::Report(report)) => Some(*report),
+        _ => None,
     }
 }
 

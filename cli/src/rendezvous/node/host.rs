@@ -33,8 +33,13 @@ impl Nodes {
 
 /// Reads what the launcher passed to a process of this user, from its initial environment.
 pub fn launch_info_of(process: Pid) -> Option<LaunchInfo> {
-    let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
-    LaunchInfo::of(&|name| variable(&bytes, name))
+    LaunchInfo::of(&variables_of(process))
+}
+
+/// Returns what reads variables of the initial environment of a process of this user.
+pub fn variables_of(process: Pid) -> impl Fn(&str) -> Option<OsString> {
+    let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).unwrap_or_default();
+    move |name| variable(&bytes, name)
 }
 
 fn variable(environment: &[u8], name: &str) -> Option<OsString> {

@@ -137,7 +137,7 @@ void hwio_note_busy(enum hwio_part part, bool (*is_any)(void))
 	hwio_is_busy = busy_parts != 0;
 	hwio_quick.is_watchful = hwio_is_busy || is_threaded;
 	if (watch_busy)
-		watch_busy(hwio_is_busy);
+		watch_busy((busy_parts & ~(1U << HWIO_PART_LATE)) != 0);
 	hwio_leave();
 }
 

@@ -104,11 +104,13 @@ enum hwio_part {
 	HWIO_PART_WRITES,
 	HWIO_PART_HINTS,
 	HWIO_PART_OFFERS,
-	HWIO_PART_PROBED
+	HWIO_PART_PROBED,
+	HWIO_PART_LATE
 };
 /* Recomputes hwio_is_busy after a change in one part; `is_any` is called with the lock held. */
 void hwio_note_busy(enum hwio_part part, bool (*is_any)(void));
-/* Sets what is called after each such change, by the thread that made it. */
+/* Sets what is called after each such change, by the thread that made it. Copies that are being sent don't count: they
+ * concern no memory of the program. */
 void hwio_busy_watch(void (*watch)(bool is_busy));
 /* Records that the program has several threads. */
 void hwio_threads_begin(void);

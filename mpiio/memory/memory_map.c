@@ -95,7 +95,10 @@ static bool parse(const char *line, struct mapping *mapping)
 	if (*rest != '-')
 		return false;
 	mapping->range.high = strtoul(rest + 1, &rest, 16);
-	bool is_private = strncmp(rest, " rw-p ", 6) == 0 || strncmp(rest, " ---p ", 6) == 0;
+	/* The program's own pages without access refuse a read. */
+	bool is_closed = strncmp(rest, " ---p ", 6) == 0 &&
+		hwio_pages_are_protected(mapping->range.low, mapping->range.high);
+	bool is_private = strncmp(rest, " rw-p ", 6) == 0 || is_closed;
 	bool is_strange = strstr(line, "[stack") || strstr(line, "/dev/") || strstr(line, "anon_hugepage") ||
 		strstr(line, "[v");
 	mapping->is_fit = is_private && !is_strange;

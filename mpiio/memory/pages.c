@@ -252,6 +252,12 @@ void hwio_pages_fetch(uintptr_t address)
 			sources[i]->fetch(address);
 }
 
+bool hwio_pages_are_protected(uintptr_t low, uintptr_t high)
+{
+	size_t index = find_closed(low);
+	return index < closed_count && closed[index].low <= low && closed[index].high >= high;
+}
+
 bool hwio_pages_find(uintptr_t address, struct hwio_range *found)
 {
 	hwio_enter();

@@ -43,6 +43,8 @@ void hwio_pages_dismiss(size_t admitted);
 bool hwio_pages_need_messages(uintptr_t address);
 void hwio_pages_expose(uintptr_t address);
 void hwio_pages_fetch(uintptr_t address);
+/* Returns whether all these pages are protected by this table, not by the program. */
+bool hwio_pages_are_protected(uintptr_t low, uintptr_t high);
 /* Finds the range of protected pages that has the address. */
 bool hwio_pages_find(uintptr_t address, struct hwio_range *closed);
 /* Returns the number of protected ranges. */

@@ -95,8 +95,20 @@ static void carry_out_verdict(struct hwio_transfer *one)
 	}
 }
 
+static bool is_any_late(void)
+{
+	return late_list != NULL;
+}
+
+static void link_late(struct hwio_transfer *one)
+{
+	hwio_transfer_link(&late_list, one);
+	hwio_note_busy(HWIO_PART_LATE, is_any_late);
+}
+
 static void free_sent(bool is_last)
 {
+	struct hwio_transfer *first = late_list;
 	for (struct hwio_transfer *one = late_list, *next; one; one = next) {
 		int has_verdict = 0;
 		next = one->next;
@@ -110,6 +122,18 @@ static void free_sent(bool is_last)
 			hwio_pause();
 		}
 	}
+	if (first && !late_list)
+		hwio_note_busy(HWIO_PART_LATE, is_any_late);
+}
+
+void hwio_offer_move(void)
+{
+	/* Another thread may be the one that calls MPI. */
+	if (!late_list || hwio_is_threaded())
+		return;
+	hwio_step_in();
+	free_sent(false);
+	hwio_step_out();
 }
 
 void hwio_offer_finish(void)
@@ -118,6 +142,9 @@ void hwio_offer_finish(void)
 	hwio_step_in();
 	while (late_list && hwio_seconds() < end)
 		free_sent(true);
+	/* MPI ends. */
+	late_list = NULL;
+	hwio_note_busy(HWIO_PART_LATE, is_any_late);
 	hwio_step_out();
 }
 
@@ -145,7 +172,7 @@ bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_ra
 	bool is_sent = send_copy(one);
 	hwio_step_out();
 	if (is_sent)
-		hwio_transfer_link(&late_list, one);
+		link_late(one);
 	else
 		free(one);
 	return is_sent;
@@ -210,7 +237,7 @@ static void release(struct hwio_transfer *one)
 	free(one->offer);
 	one->offer = NULL;
 	if (one->state == HWIO_TRANSFER_LATE)
-		hwio_transfer_link(&late_list, one);
+		link_late(one);
 	else
 		free(one);
 }

@@ -38,7 +38,10 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, size_t operation_bytes, int world_rank);
 /* Sends a stream without waiting for its receiver. False: there is no memory for a copy. */
 bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank);
-/* Waits for copies that are still being sent. */
+/* Continues copies that are still being sent: MPI sends long ones only in its calls, and a receiver may wait for them
+ * while the program waits for the receiver by a file. */
+void hwio_offer_move(void);
+/* Waits for these copies. */
 void hwio_offer_finish(void);
 
 #endif

@@ -99,7 +99,9 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 {
 	struct stat status;
 	hwio_read_left = bytes < hwio_bytes_min ? HWIO_LEFT_SMALL : HWIO_NOT_LEFT;
-	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || hwio_fortran_is_buffer(memory, bytes))
+	/* No memory has more than SSIZE_MAX bytes: the kernel refuses the read. */
+	if (!hwio_examines(bytes) || bytes > SSIZE_MAX || hwio_mode == HWIO_OBSERVE ||
+		hwio_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
 	bool is_worth = is_file_worth_it(descriptor);

@@ -38,6 +38,7 @@ void hwio_sends(void)
 
 void hwio_use_in(const void *memory, size_t bytes)
 {
+	hwio_offer_move();
 	hwio_memory_in(memory, bytes);
 	if (hwio_incoming_any())
 		hwio_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);

@@ -308,6 +308,29 @@ static void reallocated(void)
 	free(mine);
 }
 
+/* The kernel reads neither into pages that the program has closed, nor as many bytes as no memory has. */
+static void closed_in_part(void)
+{
+	const size_t page = 65536;
+	char *name = path("in"), *mine = memory(PART), *all = pages(all_bytes());
+
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		memset(all, 'c', all_bytes());
+		int fd = open(name, O_RDONLY);
+
+		mprotect(all + page, page, odd() ? PROT_NONE : PROT_READ);
+		note_result("read", read(fd, all, all_bytes()));
+		note_result("read of any size", pread(fd, all, SIZE_MAX, 0));
+		mprotect(all + page, page, PROT_READ | PROT_WRITE);
+		close(fd);
+	}
+	MPI_Scatter(all, PART, MPI_BYTE, mine, PART, MPI_BYTE, 0, MPI_COMM_WORLD);
+	note_sum("mine", mine, PART);
+	munmap(all, all_bytes());
+	free(mine);
+}
+
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test memory_tests[] = {
@@ -323,5 +346,6 @@ const struct test memory_tests[] = {
 	{"in_a_shared_window", in_a_shared_window, LASTS},
 	{"freed_before", freed_before, 0},
 	{"reallocated", reallocated, 0},
+	{"closed_in_part", closed_in_part, 0},
 	{NULL, NULL, 0},
 };

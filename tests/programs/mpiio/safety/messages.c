@@ -394,11 +394,40 @@ static void with_threads(void)
 	free(mine);
 }
 
+/* A send has ended, and its rank waits for what the receiver does with the data, by a file instead of MPI. */
+static void sender_waits_by_a_file(void)
+{
+	const size_t bytes = 3 * PART;
+	char *out = path("out"), *done = path("done"), *mine = memory(bytes);
+
+	fill(mine, bytes, (unsigned)rank);
+	if (rank == 1) {
+		MPI_Send(mine, (int)bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD);
+		int tries = 30000;
+
+		while (tries-- && access(done, F_OK))
+			usleep(1000);
+		note("done %d", access(done, F_OK) == 0);
+	} else if (rank == 0) {
+		MPI_Recv(mine, (int)bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		/* Longer than the sender waits for it. */
+		usleep(200000);
+		int fd = open(out, O_WRONLY | O_CREAT, 0644);
+
+		note_result("write", write(fd, mine, bytes));
+		close(fd);
+		close(open(done, O_WRONLY | O_CREAT, 0644));
+		note_file(out);
+	}
+	free(mine);
+}
+
 #define ROWS(name, send, receives) {"message_" #name, name, 0},
 
 const struct test message_tests[] = {
 	MESSAGES(ROWS){"many_pending", many_pending, 0},
 	{"first_of_two", first_of_two, 0},
+	{"sender_waits_by_a_file", sender_waits_by_a_file, 0},
 	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},
 };

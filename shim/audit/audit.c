@@ -23,6 +23,7 @@ static struct {
 	struct hwa_target target;
 	char answer[2 * HWA_PATH_MAX]; /* the path that was returned to the loader, "" if nothing new */
 	char display[HWA_PATH_MAX];    /* what it would have called that */
+	struct link_map *renamed;      /* the object, if it got its original name before la_objopen */
 } pending;
 
 /* Namespaces: their objects, and whether one was opened since the loader was last idle. */
@@ -352,6 +353,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 		return (char *)name;
 	pending.answer[0] = '\0';
 	pending.display[0] = '\0';
+	pending.renamed = NULL;
 	pending.target.dev = pending.target.ino = 0;
 	if (flag != LA_SER_ORIG)
 		return objsearch_path(loader, name, false, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
@@ -377,11 +379,12 @@ static bool is_libc(const char *soname)
 static void identify(struct hwa_object *object, const void *limit)
 {
 	const char *name = object->map->l_name, *stripped = hwa_strip_store(name);
-	bool answered = *pending.answer && strcmp(name, pending.answer) == 0;
+	bool renamed = object->map == pending.renamed;
+	bool answered = renamed || (*pending.answer && strcmp(name, pending.answer) == 0);
 	bool displayed = *pending.display && strcmp(name, pending.display) == 0;
 	struct hwa_target *target = &pending.target;
 
-	object->place = hwa_place_of(name);
+	object->place = renamed ? target->place : hwa_place_of(name);
 	if (object == hwa_program) {
 		object->from_store = *hwa_start.executable != '\0';
 		object->path = hwa_start.executable;
@@ -403,7 +406,7 @@ static void identify(struct hwa_object *object, const void *limit)
 		object->dev = target->dev;
 		object->ino = target->ino;
 	}
-	hwa_object_rename(object, answered ? pending.display : NULL, limit);
+	hwa_object_rename(object->map, answered ? pending.display : NULL, limit);
 }
 
 EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *cookie)
@@ -424,6 +427,7 @@ EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *coo
 	identify(object, cookie);
 	pending.answer[0] = '\0';
 	pending.display[0] = '\0';
+	pending.renamed = NULL;
 	if (is_libc(object->soname))
 		hwa_redirect(map, slot);
 	if (lmid == LM_ID_BASE)
@@ -445,10 +449,30 @@ EXPORT unsigned int la_objclose(uintptr_t *cookie)
 	return 0;
 }
 
+/* Gives dlopen's object its original name before a debugger sees it. Since glibc 2.35 the object is in the list when
+ * debuggers are notified of an addition, before la_objopen. They would take an object that is renamed later for another
+ * one, and lose their breakpoints in it. */
+static void rename_early(const uintptr_t *cookie, const struct hwa_object *first)
+{
+	struct link_map *head = first ? first->map : (struct link_map *)*cookie, *map = head;
+
+	if (!*pending.answer || (uintptr_t)head & 1)
+		return;
+	while (map->l_next)
+		map = map->l_next;
+	if (strcmp(map->l_name, pending.answer) != 0 || !hwa_strip_store(map->l_name))
+		return;
+	/* All objects' cookies but ld.so's are at the same distance. */
+	hwa_object_rename(map, pending.display, (const char *)map + ((const char *)cookie - (const char *)head));
+	pending.renamed = map;
+}
+
 EXPORT void la_activity(uintptr_t *cookie, unsigned int flag)
 {
 	struct hwa_object *object = hwa_object_of(cookie);
 
+	if (flag == LA_ACT_ADD)
+		rename_early(cookie, object);
 	if (flag != LA_ACT_CONSISTENT)
 		return;
 	started = true;

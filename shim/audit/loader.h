@@ -64,9 +64,9 @@ extern struct hwa_object *hwa_program, *hwa_ld_so;
 
 /* Returns the directory that $ORIGIN means, interned; NULL if unknown. */
 const char *hwa_object_origin(struct hwa_object *object);
-/* Sets the object's visible name to `display`, and its $ORIGIN to that directory, where they are the store's. `limit`
+/* Sets an object's visible name to `display`, and its $ORIGIN to that directory, where they are the store's. `limit`
  * is an address behind the link map's own members. */
-void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit);
+void hwa_object_rename(struct link_map *map, const char *display, const void *limit);
 
 /* Returns true if eight bytes can be read at this address. */
 bool hwa_readable(uintptr_t address);

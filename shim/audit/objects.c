@@ -266,9 +266,8 @@ static void rename_program(void)
 		*origin = (char *)hwa_object_origin(hwa_program);
 }
 
-void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit)
+void hwa_object_rename(struct link_map *map, const char *display, const void *limit)
 {
-	struct link_map *map = object->map;
 	const char *original = hwa_strip_store(map->l_name);
 	bool program_needs_it = !hwa_start.loader_base || *hwa_start.executable;
 

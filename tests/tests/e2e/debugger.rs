@@ -103,3 +103,29 @@ pub fn a_debugger_in_the_session(via: Mechanism) {
     let from_store = |line: &&str| line.contains("/dev/shm") && !line.contains("libheadwater-audit.so");
     assert_eq!(session.output.stdout.lines().find(from_store), None, "{:?}", session.output);
 }
+
+/// A debugger that saw an object under two names would lose its breakpoints in it, and the program would crash there.
+pub fn a_breakpoint_in_what_the_program_opens(via: Mechanism) {
+    if !has_program("gdb") {
+        return skipped("gdb is not installed");
+    }
+    let fixture = Fixture::new("gdbopen");
+    fixture.library("lib/libneeded.so", "needed", &[]);
+    let rpath = ["-L{shared}/lib", "-lneeded", "-Wl,-rpath,$ORIGIN"];
+    let library = fixture.library("lib/libopened.so", "opened", &rpath).display().to_string();
+    let app = fixture.build("loader.c", "app", &[]).display().to_string();
+    let breakpoints = ["set breakpoint pending on", "catch load libopened", "break opened", "break library.c:9"];
+    let run = format!("run open={library} call=opened call=needed close mopen={library} call=opened");
+    let commands = breakpoints.into_iter().chain([&*run, "info sharedlibrary"]).chain(["continue"; 12]);
+    let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.flat_map(|command| ["-ex", command]));
+    let session = fixture.headwater().via(via).run(&gdb.env("DEBUGINFOD_URLS", "").arg(app));
+    if session.output.stderr.contains("ptrace") {
+        return skipped("processes may not be traced here");
+    }
+    let printed = &session.output.stdout;
+    for line in ["opened() = opened", "needed() = needed", "close: 0", "exited normally", "opened () at ", &library] {
+        assert!(printed.contains(line), "no {line}: {:?}", session.output);
+    }
+    assert_eq!(printed.matches("opened() = opened").count(), 2, "{:?}", session.output);
+    assert!(!printed.contains("received signal"), "{:?}", session.output);
+}

@@ -28,7 +28,7 @@ macro_rules! programs {
 }
 
 programs! {
-    debugger: [a_live_process, a_debugger_in_the_session],
+    debugger: [a_live_process, a_debugger_in_the_session, a_breakpoint_in_what_the_program_opens],
     exec: [
         every_file_by_every_exec_call,
         every_file_by_every_exec_call_for_an_ordinary_user,

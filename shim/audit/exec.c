@@ -74,7 +74,8 @@ static enum hwa_format read_format(struct hwa_exec *exec, char *line)
 	long fd = open_store_copy(&exec->found, &exec->file);
 	if (fd < 0)
 		return HWA_IS_FOREIGN;
-	enum hwa_format format = hwa_format(fd, line);
+	/* The program could not open the store, nor the audit library. */
+	enum hwa_format format = hwa_only_by_capability(fd) ? HWA_IS_FOREIGN : hwa_format(fd, line);
 	hwa_sys(__NR_close, fd);
 	return format;
 }

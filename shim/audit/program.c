@@ -183,6 +183,18 @@ enum hwa_format hwa_format(long fd, char *line)
 	return format;
 }
 
+bool hwa_only_by_capability(long fd)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	struct stat st;
+	long user = hwa_sys(__NR_geteuid);
+	if (!user || hwa_sys(__NR_fstat, fd, &st) < 0 || (long)st.st_uid == user)
+		return false;
+	uint32_t capabilities = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+	return hwa_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
+}
+
 /* ---- programs that announce their changes ---- */
 
 /* True if the loader may drop the audit library, because the program gains rights. */

@@ -303,6 +303,9 @@ enum hwa_format {
 /* Returns the open file's format. Writes a script's first line and a NUL into the HWA_LINE_BYTES at `line`, unless that
  * is NULL. */
 enum hwa_format hwa_format(long fd, char *line);
+/* Returns true if this process could open the file only by capabilities that it does not pass on: those of a process
+ * that is not root. */
+bool hwa_only_by_capability(long fd);
 /* Splits a script's first line as the kernel's binfmt_script does: the interpreter, and all the rest
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hwa_parse_line(char line[HWA_LINE_BYTES], char **interpreter, char **argument);

@@ -5,7 +5,6 @@
  * that such a program executes don't get the library, either. */
 #include "wrap.h"
 
-#include <linux/capability.h>
 #include <stdlib.h>
 
 #include "path.h"
@@ -34,26 +33,12 @@ bool hwa_is_audited_by(const char *libraries)
 	return element(libraries, &end) != NULL;
 }
 
-/* Returns true if this process could open the file only by capabilities that it does not pass on: those of a process
- * that is not root. */
-static __attribute__((noinline)) bool only_by_capability(long fd)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-	struct stat st;
-	long user = hwa_sys(__NR_geteuid);
-	if (!user || hwa_sys(__NR_fstat, fd, &st) < 0 || (long)st.st_uid == user)
-		return false;
-	uint32_t capabilities = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
-	return hwa_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
-}
-
 static bool opens(const char *path)
 {
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	bool is_passed_on = !only_by_capability(fd);
+	bool is_passed_on = !hwa_only_by_capability(fd);
 	hwa_sys(__NR_close, fd);
 	return is_passed_on;
 }

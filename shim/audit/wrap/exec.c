@@ -25,6 +25,8 @@
 /* Longer names of the store's are left to the kernel, too. */
 #define FILE_BYTES_MAX 448
 #define SHELL "/bin/sh"
+/* What libc searches without PATH. */
+#define DEFAULT_PATH "/bin:/usr/bin"
 #define NAME_BYTES_MAX 255
 
 /* The process's own environment, which only libc knows. */
@@ -58,6 +60,13 @@ static bool leaves(bool starts)
 	return hwa_handing_on && (starts || hwa_sys(__NR_getpid) != hwa_handing_on);
 }
 
+/* The same for a process that posix_spawn makes. One that resets its user may not read the library. */
+static bool child_leaves(const posix_spawnattr_t *attributes)
+{
+	bool resets = attributes && attributes->__flags & POSIX_SPAWN_RESETIDS;
+	return leaves(true) || (resets && hwa_sys(__NR_geteuid) != hwa_sys(__NR_getuid));
+}
+
 /* Programs that are not audited and change nothing that a job uses. */
 static bool is_harmless(const char *file)
 {
@@ -71,9 +80,11 @@ static bool is_harmless(const char *file)
 static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
 {
-	if (!hwa_attached() || !hwa_is_address(path) || is_harmless(path))
+	if (!hwa_attached() || !hwa_is_address(path))
 		return false;
 	bool loads = audited(ns, envp);
+	if (is_harmless(path))
+		return loads && !hwa_library_opens(variable(ns, envp, "LD_AUDIT"));
 	/* At the session's end the library is removed a moment later. */
 	if (hwa_has_left() || hwa_has_ended())
 		return loads;
@@ -84,11 +95,6 @@ static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, 
 	if (!loads || manner == HWA_IS_NONE)
 		return false;
 	return leaving || manner == HWA_COMPLAINS || !hwa_library_opens(variable(ns, envp, "LD_AUDIT"));
-}
-
-void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[])
-{
-	note(ns, dirfd, path, envp, true);
 }
 
 /* The same where only the environment can be checked: a shell will run it, or libc searches for it. */
@@ -123,9 +129,10 @@ static int execute(struct hwa_namespace *ns, const char *file, char *const argv[
 }
 
 /* Does what note does, for a program in a process that is yet to be made. */
-static bool note_start(struct hwa_namespace *ns, const char *path, char *const envp[], bool certain)
+static bool note_start(struct hwa_namespace *ns, const char *path, const posix_spawnattr_t *attributes,
+	char *const envp[], bool certain)
 {
-	bool leaving = leaves(true);
+	bool leaving = child_leaves(attributes);
 	return note(ns, AT_FDCWD, path, envp, certain && !leaving) || (leaving && audited(ns, envp));
 }
 
@@ -231,6 +238,12 @@ struct search {
 	char *candidate;
 };
 
+static const char *search_path(struct hwa_namespace *ns)
+{
+	const char *path = variable(ns, own_environment, "PATH");
+	return path ? path : DEFAULT_PATH;
+}
+
 /* Begins a search. Returns 0, or a negative error number if the file's name can't be searched for. */
 static int search_begin(struct search *search, const char *file, const char *path)
 {
@@ -306,8 +319,7 @@ static int exec_search(struct hwa_namespace *ns, const char *file, char *const a
 	}
 	if (strchr(file, '/'))
 		return exec_or_shell(ns, file, argv, envp);
-	const char *path = variable(ns, own_environment, "PATH");
-	return path ? serve_search(ns, file, path, argv, envp) : UNSERVED;
+	return serve_search(ns, file, search_path(ns), argv, envp);
 }
 
 WRAP(int, execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
@@ -372,6 +384,24 @@ WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *cons
 	if (note(ns, dirfd, path, envp, !flags || flags == AT_EMPTY_PATH))
 		return execveat_bare(ns, dirfd, path, argv, envp, flags);
 	return REAL(execveat)(dirfd, path, argv, envp, flags);
+}
+
+/* An execveat that libc may not have. */
+static __attribute__((noinline)) long by_number_bare(struct hwa_namespace *ns, long dirfd, long path, long argv,
+	char *const envp[], long flags)
+{
+	BARE(LIBC(syscall), (__NR_execveat, dirfd, path, argv), (, flags));
+}
+
+long hwa_exec_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e)
+{
+	if (number == __NR_execveat)
+		return note(ns, (int)a, (const char *)b, (char *const *)d, true)
+			? by_number_bare(ns, a, b, c, (char *const *)d, e)
+			: UNCALLED;
+	return note(ns, AT_FDCWD, (const char *)a, (char *const *)c, true)
+		? execute_bare(ns, (const char *)a, (char *const *)b, (char *const *)c)
+		: UNCALLED;
 }
 
 /* ---- arguments one by one ---- */
@@ -443,7 +473,7 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 	if (*answer != HWA_KNOWN)
 		return UNSERVED;
 	/* The kernel starts an interpreter that must run without the library. */
-	if (!hwa_strip_store(exec.file) && note_start(ns, exec.file, envp, true)) {
+	if (!hwa_strip_store(exec.file) && note_start(ns, exec.file, attributes, envp, true)) {
 		*answer = HWA_ORIGINAL;
 		return UNSERVED;
 	}
@@ -471,7 +501,7 @@ static int serve_spawn(struct hwa_namespace *ns, pid_t *pid, const char *path,
 	char *const envp[])
 {
 	enum hwa_answer answer;
-	if (!is_certain(path, actions) || !audited(ns, envp) || leaves(true))
+	if (!is_certain(path, actions) || !audited(ns, envp) || child_leaves(attributes))
 		return UNSERVED;
 	int error = spawn_path(ns, path, pid, actions, attributes, argv, envp, &answer);
 	/* The error of a file action precedes that of an absent program. */
@@ -493,7 +523,7 @@ WRAP(int, posix_spawn,
 	int error = serve_spawn(ns, pid, path, actions, attributes, argv, envp);
 	if (error != UNSERVED)
 		return error;
-	if (note_start(ns, path, envp, is_certain(path, actions)))
+	if (note_start(ns, path, attributes, envp, is_certain(path, actions)))
 		return spawn_bare(ns, REAL(posix_spawn), pid, path, actions, attributes, argv, envp);
 	return REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
@@ -511,7 +541,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns
 		return UNSERVED;
 	while (search_next(&search)) {
 		if (!is_certain(search.candidate, actions)) {
-			*bare = note_start(ns, search.candidate, envp, false);
+			*bare = note_start(ns, search.candidate, attributes, envp, false);
 			return UNSERVED;
 		}
 		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
@@ -520,7 +550,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns
 		if (answer == HWA_ORIGINAL)
 			error = -(int)hwa_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
 		if (error != ENOENT && error != ENOTDIR) {
-			*bare = note_start(ns, search.candidate, envp, true);
+			*bare = note_start(ns, search.candidate, attributes, envp, true);
 			return UNSERVED;
 		}
 	}
@@ -531,14 +561,14 @@ static int spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[], bool *bare)
 {
-	const char *path = variable(ns, own_environment, "PATH");
-	if (!file || strchr(file, '/') || !path || !audited(ns, envp) || leaves(true)) {
+	if (!file || strchr(file, '/') || !audited(ns, envp) || child_leaves(attributes)) {
 		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
 		if (error == UNSERVED)
-			*bare = note_start(ns, file, envp, file && strchr(file, '/') && is_certain(file, actions));
+			*bare = note_start(ns, file, attributes, envp,
+				file && strchr(file, '/') && is_certain(file, actions));
 		return error;
 	}
-	return serve_spawn_search(ns, pid, file, path, actions, attributes, argv, envp, bare);
+	return serve_spawn_search(ns, pid, file, search_path(ns), actions, attributes, argv, envp, bare);
 }
 
 WRAP(int, posix_spawnp,

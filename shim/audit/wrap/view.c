@@ -222,11 +222,8 @@ static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, l
 		note_mount((int)c, (const char *)d);
 		break;
 	case __NR_execve:
-		hwa_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
-		break;
 	case __NR_execveat:
-		hwa_note_exec(ns, (int)a, (const char *)b, (char *const *)d);
-		break;
+		return hwa_exec_by_number(ns, number, a, b, c, d, e);
 	case __NR_clone:
 		return fork_elsewhere(real, number, (uint64_t)a, b != 0, a, b, c, d, e LAST_ARGUMENT);
 	case __NR_clone3:

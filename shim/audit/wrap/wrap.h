@@ -173,9 +173,9 @@ void hwa_bare_here(struct hwa_namespace *ns, const char *libraries);
 
 /* ---- exec.c ---- */
 
-/* Called before the original is executed with this environment. If the program does not announce its changes, all
- * processes validate records from now on. */
-void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[]);
+/* For execve or execveat by its number. If the program does not announce its changes, all processes validate records
+ * from now on. If it must run without the audit library, it is executed; UNCALLED otherwise. */
+long hwa_exec_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e);
 
 /* ---- link.c ---- */
 

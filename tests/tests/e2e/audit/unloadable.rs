@@ -35,6 +35,26 @@ fn as_another_user() {
     check(&fixture, &format!("setpriv --reuid=65533 --clear-groups sh -c \"{}\"", programs.replace('"', "\\\"")));
 }
 
+/// A process that changes its user itself, with and without the right to read what only the first user may.
+#[test]
+fn by_each_call_as_another_user() {
+    if !is_root() {
+        return skipped("only root becomes another user");
+    }
+    let fixture = Fixture::new("unloadable-calls");
+    let becomes = fixture.build("audit/becomes.c", "bin/becomes", &[]).display().to_string();
+    let inside = fixture.path("bin/true");
+    fs::copy("/bin/true", &inside).expect("an own directory");
+    for program in [inside, "/bin/true".into()] {
+        let program = program.display();
+        check(&fixture, &format!("{program}; for how in k d e; do {becomes} $how {program}; done"));
+    }
+    // It keeps its capabilities until it executes the program.
+    let setpriv = "setpriv --reuid 65533 --regid 65533 --clear-groups";
+    let program = fixture.path("bin/true").display().to_string();
+    check(&fixture, &format!("{program}; {setpriv} {program} && {setpriv} sh -c '{program} && {program}'"));
+}
+
 #[test]
 fn among_other_mounts() {
     if !is_root() {

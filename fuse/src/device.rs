@@ -1,7 +1,7 @@
 //! One descriptor of `/dev/fuse`.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -89,12 +89,22 @@ impl Device {
         known_or_not(self.notify(notify::INVAL_INODE, &[what.as_bytes()]))
     }
 
-    /// Puts bytes into the kernel's pages of a node, in place of what is there. The kernel then takes the file to be at
-    /// least so long. An unknown node is not an error.
-    pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let size = u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG)?;
-        let what = NotifyStore { nodeid: node.0, offset, size, padding: 0 };
-        known_or_not(self.notify(notify::STORE, &[what.as_bytes(), bytes]))
+    /// Makes the kernel take a file to be at least so long. Its pages stay as they are. An unknown node is not an error.
+    pub fn lengthen(&self, node: NodeId, size: u64) -> io::Result<()> {
+        let Some(last) = size.checked_sub(1) else { return Ok(()) };
+        let what = NotifyStore { nodeid: node.0, offset: last, size: 1, padding: 0 };
+        let len = (size_of::<OutHeader>() + size_of::<NotifyStore>() + 1) as u32;
+        let header = OutHeader { len, error: notify::STORE, unique: 0 };
+        let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // The kernel notes the length and then fails to read the byte. One that was read from the file could take the
+        // place of what a process has written meanwhile.
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 1 };
+        let parts = [part(header.as_bytes()), part(what.as_bytes()), nothing];
+        // SAFETY: the kernel only reads, and finds nothing at the null pointer.
+        let written = unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
+        let error = io::Error::last_os_error();
+        let is_noted = written >= 0 || error.raw_os_error() == Some(Errno::FAULT.raw_os_error());
+        known_or_not(if is_noted { Ok(()) } else { Err(error) })
     }
 
     /// Makes the kernel drop a cached name. `expire`: the next use looks it up again, but present users

@@ -112,6 +112,7 @@ macro_rules! at_original_paths {
                 what_is_open_stays_the_same_file,
                 random_changes_are_seen_by_all,
                 records_of_several_nodes_stay_whole,
+                a_growing_file_is_read_to_its_end_under_a_lock,
                 a_file_that_only_grows,
                 access_control_lists_are_those_of_the_source_file,
                 a_process_reads_what_it_writes,

@@ -28,6 +28,7 @@ const UNSAFE_FILES: &[&str] = &[
     "daemon/src/process.rs",
     // rustix has no call for memory policies.
     "daemon/src/replicas/policy.rs",
+    "fuse/src/device.rs",
     "fuse/src/ioctl.rs",
     "fuzz/targets/carrier.rs",
     "fuzz/targets/mpiio_message.rs",

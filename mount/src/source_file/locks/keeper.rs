@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use headwater_fuse::{Device, Lock, LockKind, NodeId, Reply};
+use headwater_fuse::{Lock, LockKind, NodeId, Reply};
 use rustix::fs::fstat;
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 
 use super::handover::{LockChange, LockHandover, TakenLock, report};
 use super::operations::{apply, find, is_excluded};
@@ -282,7 +282,7 @@ impl Keeper<'_> {
             if is_first {
                 self.note(wanted, Arc::clone(&file));
             }
-            self.renew(holder.node, &file, lock.kind);
+            self.renew(holder.node, &file);
         } else if lock.is_flock || (lock.start, lock.end) == (0, Lock::END) {
             self.unlock(*holder);
         }
@@ -317,14 +317,18 @@ impl Keeper<'_> {
 
     /// Before the lock was free, another node or job may have changed what the kernel keeps. The kernel may have to wait
     /// for a READ or a WRITE of the file, which workers answer, but never for a request about a lock.
-    fn renew(&self, node: NodeId, file: &OwnedFd, kind: LockKind) {
+    ///
+    /// The kernel also gets the length of the file. It learns that from an answer alone where nothing has been dropped
+    /// since the request. So while others of this node get locks of the file, a process would read to its former end.
+    /// One that appends a record learns in no other way where that ends.
+    fn renew(&self, node: NodeId, file: &OwnedFd) {
         let Some(device) = self.connection.devices.first() else { return };
         let mut result = device.invalidate_node(node, 0, 0);
-        if kind == LockKind::Exclusive {
-            result = result.and_then(|()| show_size(device, node, file));
+        if let Ok(status) = fstat(file) {
+            result = result.and_then(|()| device.lengthen(node, status.st_size as u64));
         }
         if let Err(error) = result {
-            tracing::debug!(%error, "the kernel refused to drop the pages of a locked file");
+            tracing::debug!(%error, "the kernel refused to renew what it keeps of a locked file");
         }
     }
 
@@ -366,16 +370,6 @@ impl Keeper<'_> {
         let _serving = self.connection.gate.read().unwrap_or_else(PoisonError::into_inner);
         write(&Reply { device: &self.connection.devices[wanted.device], unique: wanted.unique }).is_ok()
     }
-}
-
-/// Shows the kernel how long a file is: a process that appends a record learns from that alone where it ends.
-fn show_size(device: &Device, node: NodeId, file: &OwnedFd) -> io::Result<()> {
-    let size = fstat(file)?.st_size as u64;
-    let mut last = [0];
-    if size > 0 && pread(file, &mut last, size - 1)? == 1 {
-        device.store(node, size - 1, &last)?;
-    }
-    Ok(())
 }
 
 /// Returns all locks of an opening.

@@ -39,6 +39,35 @@ pub fn records_of_several_nodes_stay_whole(via: Mechanism) {
     }
 }
 
+/// A process of the first node appends to a file under a lock. Those of the others read it to its end, as it is by
+/// then, under a lock that several of them have at once.
+const READ_UNDER_A_LOCK: &str = r#"
+import fcntl, os, sys, time
+path = sys.argv[1]
+file, end = os.open(path, os.O_RDWR), time.time() + 5
+while time.time() < end:
+    if os.environ["HEADWATER_RANK"] == "0":
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        os.pwrite(file, b"x" * 64, os.fstat(file).st_size)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        time.sleep(0.002)
+    elif os.environ["HEADWATER_NODE"] != "0":
+        fcntl.lockf(file, fcntl.LOCK_SH)
+        bytes = os.pread(file, 1 << 20, 0)
+        size = os.fstat(file).st_size
+        assert bytes == b"x" * size, (len(bytes), size)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+"#;
+
+pub fn a_growing_file_is_read_to_its_end_under_a_lock(via: Mechanism) {
+    let fixture = Fixture::new("growing");
+    let file = fixture.file("pkg/file", "", 0o644);
+    let program = Program::new("python3").args(["-c", READ_UNDER_A_LOCK]).arg(&file);
+    let output = fixture.headwater().via(via).on(2, 3).run(&program).output;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(std::fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+}
+
 /// A file to which the file system lets nothing but records be appended.
 pub fn a_file_that_only_grows(via: Mechanism) {
     let fixture = Fixture::new("grows");

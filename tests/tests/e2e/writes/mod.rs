@@ -9,7 +9,9 @@ use std::path::Path;
 
 use headwater_tests::harness::{self, Fixture, Mechanism, Output, Program, is_root, user, wait_until};
 
-pub use self::appends::{a_file_that_only_grows, records_of_several_nodes_stay_whole};
+pub use self::appends::{
+    a_file_that_only_grows, a_growing_file_is_read_to_its_end_under_a_lock, records_of_several_nodes_stay_whole,
+};
 pub use self::others::{
     a_process_reads_what_it_writes, a_program_that_is_made_can_be_executed,
     access_control_lists_are_those_of_the_source_file, changes_by_number_are_seen, random_changes_are_seen_by_all,

@@ -48,6 +48,7 @@ impl Tested {
 /// What test programs are built with, and what they start.
 const PACKAGES: &[&str] = &[
     "bindfs",
+    "e2fsprogs",
     "fuse3",
     "g++",
     "gcc",

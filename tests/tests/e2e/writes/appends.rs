@@ -1,6 +1,6 @@
 //! Records that processes append.
 
-use headwater_tests::harness::{Fixture, Mechanism, Program, is_root};
+use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, is_root, skipped};
 
 /// Appends records of several sizes, by `write` and `writev`, to a file that all nodes append to, and checks under a lock
 /// that a record is where the position says.
@@ -73,8 +73,8 @@ pub fn a_file_that_only_grows(via: Mechanism) {
     let fixture = Fixture::new("grows");
     let file = fixture.file("pkg/log", "first\n", 0o644);
     let change = |flag: &str| Program::new("chattr").arg(flag).arg(&file).run().status;
-    if !is_root() || change("+a") != 0 {
-        return headwater_tests::harness::skipped("chattr +a needs root, and a file system that knows it");
+    if !is_root() || !has_program("chattr") || change("+a") != 0 {
+        return skipped("chattr +a needs its program, root, and a file system that knows it");
     }
     let append = |text: &str| Program::shell(&format!("echo {text} >>\"$1\"")).arg("sh").arg(&file);
     let plain = append("second").run();

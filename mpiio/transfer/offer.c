@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/context.h"
 #include "transfer/exchange/exchange.h"
@@ -19,6 +20,8 @@
 
 /* Offers of which a copy is being sent, or whose verdict is still to arrive, after the program's call has returned. */
 static struct hwio_transfer *late_list;
+/* The process that sends them. */
+static pid_t late_process;
 /* Offers whose call has returned: those of MPI_Isend and MPI_Igather, until their requests complete. */
 static struct hwio_transfer *offered_list;
 
@@ -102,6 +105,7 @@ static bool is_any_late(void)
 
 static void link_late(struct hwio_transfer *one)
 {
+	late_process = getpid();
 	hwio_transfer_link(&late_list, one);
 	hwio_note_busy(HWIO_PART_LATE, is_any_late);
 }
@@ -128,8 +132,8 @@ static void free_sent(bool is_last)
 
 void hwio_offer_move(void)
 {
-	/* Another thread may be the one that calls MPI. */
-	if (!late_list || hwio_is_threaded())
+	/* Another thread may be the one that calls MPI, and no other process may: one that vfork made has this memory. */
+	if (!late_list || hwio_is_threaded() || getpid() != late_process)
 		return;
 	hwio_step_in();
 	free_sent(false);

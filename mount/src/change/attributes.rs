@@ -25,7 +25,8 @@ pub(super) fn set(call: &Call<'_>, wanted: &Setattr) -> Result<Flow, Stop> {
         as_caller(call.request, || ftruncate(&*writer.fd, size))?;
     }
     let link = target.magic_link();
-    if wanted.uid.is_some() || wanted.gid.is_some() {
+    // `chown(path, -1, -1)` requests nothing but the time of the change.
+    if wanted.uid.is_some() || wanted.gid.is_some() || *wanted == Setattr::default() {
         let (owner, group) = (wanted.uid.map(Uid::from_raw), wanted.gid.map(Gid::from_raw));
         as_caller(call.request, || chownat(CWD, &link, owner, group, AtFlags::empty()))?;
     }

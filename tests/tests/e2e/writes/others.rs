@@ -84,9 +84,9 @@ pub fn random_changes_are_seen_by_all(via: Mechanism) {
 }
 
 /// Reads by one descriptor what was written by another, also where several share one offset. Reads by
-/// a mapping that is longer than its file what a child has written.
+/// a mapping that is longer than its file what a child has written. A change of nothing has its time.
 const READER_AND_WRITER: &str = r#"
-import ctypes, os, subprocess, sys
+import ctypes, os, subprocess, sys, time
 name = sys.argv[1]
 reader = os.open(name, os.O_RDONLY)
 same = os.dup(reader)
@@ -98,6 +98,10 @@ for number in range(20):
 print(os.read(same, 2), os.read(reader, 3))
 os.truncate(name, 5)
 print(os.fstat(reader).st_size)
+before = os.stat(name).st_ctime_ns
+time.sleep(0.05)
+os.chown(name, -1, -1)
+print(os.stat(name).st_ctime_ns > before)
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]

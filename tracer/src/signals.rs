@@ -1,7 +1,7 @@
 //! Signals of the tracer and of its caller.
 
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use libc::{c_int, c_void, pid_t, siginfo_t};
 
@@ -19,6 +19,8 @@ const FORWARDED: [c_int; 8] = [
 /// Signals of job control, which the kernel sends to the whole group.
 const STOPPING: [c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// A process has sent SIGCONT before the program was known.
+static IS_CONTINUED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the tracer independent of signals to the program's process group, and of a reader that has ended. The tracer
 /// ends with its caller.
@@ -37,6 +39,24 @@ pub(crate) fn outlive_caller() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
 }
 
+/// Has this process note a SIGCONT for a program that may have stopped, with this process, before its number arrives.
+/// Returns whether SIGCONT was ignored.
+pub(crate) fn await_program() -> bool {
+    // SAFETY: it writes to `before` alone, a structure for which zeros are a value.
+    let before = unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGCONT, ptr::null(), &raw mut before);
+        before.sa_sigaction
+    };
+    set(libc::SIGCONT, forward as *const () as usize);
+    before == libc::SIG_IGN
+}
+
+/// Has this process treat SIGCONT as before.
+pub(crate) fn ignore_continue(is_ignored: bool) {
+    set(libc::SIGCONT, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+}
+
 /// Has this process forward signals that a process sends to it alone. A terminal's signals reach the program, too, so
 /// this process ignores them; it stops when the tracer reports that the program has stopped.
 pub(crate) fn forward_to(program: pid_t) {
@@ -46,6 +66,10 @@ pub(crate) fn forward_to(program: pid_t) {
     }
     for number in STOPPING {
         set(number, libc::SIG_IGN);
+    }
+    if IS_CONTINUED.swap(false, Ordering::Relaxed) {
+        // SAFETY: it sends a signal to the program.
+        unsafe { libc::kill(program, libc::SIGCONT) };
     }
 }
 
@@ -61,6 +85,9 @@ extern "C" fn forward(number: c_int, info: *mut siginfo_t, _: *mut c_void) {
     let program = PROGRAM.load(Ordering::Relaxed);
     // SAFETY: the kernel passes a valid structure to handlers that were installed with SA_SIGINFO.
     let is_sent_by_process = !info.is_null() && unsafe { (*info).si_code } <= 0;
+    if program == 0 && is_sent_by_process && number == libc::SIGCONT {
+        IS_CONTINUED.store(true, Ordering::Relaxed);
+    }
     if program > 0 && is_sent_by_process {
         // SAFETY: it sends a signal, which handlers may do. The interrupted code retains its error number, which is this
         // thread's.

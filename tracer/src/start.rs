@@ -46,11 +46,17 @@ pub fn start(options: &Options, execute: impl FnOnce() -> u8) -> io::Result<Trac
     let (from_tracer, to_caller) = pipe()?;
     // SAFETY: it only returns a number.
     let caller = unsafe { libc::getpid() };
+    let is_ignored = signals::await_program();
     // SAFETY: this process has one thread, so the copy of it may do whatever this one may.
     match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => {
+            let error = io::Error::last_os_error();
+            signals::ignore_continue(is_ignored);
+            Err(error)
+        }
         0 => {
             drop(from_tracer);
+            signals::ignore_continue(is_ignored);
             trace(options, caller, Messages::new(to_caller), execute)
         }
         tracer => {

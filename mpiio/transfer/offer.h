@@ -39,7 +39,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, size_t ope
 /* Sends a stream without waiting for its receiver. False: there is no memory for a copy. */
 bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank);
 /* Continues copies that are still being sent: MPI sends long ones only in its calls, and a receiver may wait for them
- * while the program waits for the receiver by a file. */
+ * while the program waits for the receiver by a file. Not for calls that an allocator makes: MPI may allocate. */
 void hwio_offer_move(void);
 /* Waits for these copies. */
 void hwio_offer_finish(void);

@@ -449,8 +449,8 @@ EXPORT unsigned int la_objclose(uintptr_t *cookie)
 	return 0;
 }
 
-/* Gives dlopen's object its original name before a debugger sees it. Since glibc 2.35 the object is in the list when
- * debuggers are notified of an addition, before la_objopen. They would take an object that is renamed later for another
+/* Gives dlopen's object its original name before a debugger sees it. In newer versions of glibc the object is in the list
+ * when debuggers are notified of an addition, before la_objopen. They would take an object that is renamed later for another
  * one, and lose their breakpoints in it. */
 static void rename_early(const uintptr_t *cookie, const struct hwa_object *first)
 {

@@ -17,6 +17,7 @@
 #include "mpi/control.h"
 #include "transfer/delegated.h"
 #include "transfer/incoming.h"
+#include "transfer/offer.h"
 #include "mpi/mounts.h"
 #include "intercept/files/fortran.h"
 
@@ -201,6 +202,7 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
+	hwio_offer_move();
 	hwio_enter();
 	hwio_step_in();
 	bool is_known = hwio_status_untimed(descriptor, NULL, &status);

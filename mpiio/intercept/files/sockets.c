@@ -7,12 +7,14 @@
 #include "intercept/effects.h"
 #include "intercept/generated-calls.h"
 #include "transfer/incoming.h"
+#include "transfer/offer.h"
 
 void hwio_before_output(const void *memory, size_t bytes)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
+	hwio_offer_move();
 	/* The receiver may read files that were written before. */
 	hwio_incoming_wait();
 	hwio_use_in(memory, bytes);
@@ -24,6 +26,7 @@ void hwio_before_input(const void *memory, size_t bytes)
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
+	hwio_offer_move();
 	/* The message may be shorter than the buffer. */
 	hwio_use_in(memory, bytes);
 	errno = saved;

@@ -9,6 +9,7 @@
 #include "intercept/effects.h"
 #include "intercept/generated-calls.h"
 #include "transfer/incoming.h"
+#include "transfer/offer.h"
 #include "intercept/job/report.h"
 
 bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result)
@@ -17,6 +18,7 @@ bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t 
 		return false;
 	bool is_own = offset == HWIO_OWN_POSITION, is_done = false;
 	int saved = errno;
+	hwio_offer_move();
 	if (hwio_incoming_any()) {
 		if (is_own)
 			offset = lseek(descriptor, 0, SEEK_CUR);

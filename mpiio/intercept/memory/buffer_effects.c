@@ -38,7 +38,6 @@ void hwio_sends(void)
 
 void hwio_use_in(const void *memory, size_t bytes)
 {
-	hwio_offer_move();
 	hwio_memory_in(memory, bytes);
 	if (hwio_incoming_any())
 		hwio_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
@@ -47,6 +46,7 @@ void hwio_use_in(const void *memory, size_t bytes)
 void hwio_kernel_uses(const void *memory, size_t bytes)
 {
 	int saved = errno;
+	hwio_offer_move();
 	if (memory)
 		/* A System V message begins with its kind, which its length doesn't count. */
 		hwio_use_in(memory, bytes + sizeof(long));

@@ -12,6 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headwater_tests::harness::{skipped, wait_until};
+use rustix::process::Signal;
 use serde_json::Value;
 
 fn headwater() -> Command {
@@ -172,6 +174,31 @@ fn a_stopped_program_goes_on() {
     assert!(Command::new("kill").arg("-CONT").arg(explained.id().to_string()).status().unwrap().success());
     let output = explained.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(6), &b"caught\non\n"[..]));
+}
+
+/// It is continued before `headwater explain` has read which process it is.
+#[test]
+fn a_program_that_stops_at_once_goes_on() {
+    let slow = ["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_exit=400000"];
+    if !Command::new("strace").args(slow).arg("true").status().is_ok_and(|status| status.success()) {
+        return skipped("strace is not installed, or may not trace");
+    }
+    let script = ["/bin/sh", "-c", "kill -STOP $$; echo on; exit 6"];
+    let mut traced = Command::new("strace");
+    traced.args(slow).arg(headwater().get_program()).args(["explain", "-q", "--"]).args(script);
+    let traced = traced.stdout(Stdio::piped()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", traced.id());
+    let explained = || fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
+    // The program has stopped when `headwater explain` is to stop with it.
+    let is_to_stop = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", explained())).unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap_or_default();
+        u64::from_str_radix(pending.trim(), 16).is_ok_and(|signals| signals >> (Signal::STOP.as_raw() - 1) & 1 == 1)
+    };
+    wait_until(Duration::from_secs(10), is_to_stop);
+    assert!(Command::new("kill").args(["-CONT", &explained()]).status().unwrap().success());
+    let output = traced.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(6), &b"on\n"[..]));
 }
 
 #[test]

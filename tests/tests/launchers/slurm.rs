@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::time::Duration;
 
+use headwater_cluster::Cluster;
 use headwater_tests::harness::services::Slurm;
 use headwater_tests::harness::{Running, has_program, headwater_binary, skipped};
 use serde_json::Value;
@@ -15,9 +17,17 @@ use crate::site::{Site, in_any_order};
 const STEPS_MAX: Duration = Duration::from_secs(60);
 
 pub fn with_slurm(test: impl Fn(&Site)) {
+    with(|cluster, directory| Slurm::start(cluster, directory), test);
+}
+
+fn with_slurm_that_kills(test: impl Fn(&Site)) {
+    with(|cluster, directory| Slurm::start_that_kills(cluster, directory), test);
+}
+
+fn with(start: impl for<'a> Fn(&'a Cluster, &Path) -> Result<Slurm<'a>, String>, test: impl Fn(&Site)) {
     let Some(site) = Site::new() else { return };
     let directory = site.directory("slurm");
-    match Slurm::start(&site.cluster, &directory) {
+    match start(&site.cluster, &directory) {
         Ok(_slurm) => test(&site),
         Err(reason) => skipped(reason),
     }
@@ -149,27 +159,39 @@ fn users_and_their_jobs_on_the_same_nodes() {
 /// Slurm kills the node agents at once when the last tasks have ended.
 #[test]
 fn nodes_that_are_killed_with_their_step_have_reported() {
-    let Some(site) = Site::new() else { return };
-    let directory = site.directory("slurm");
-    let _slurm = match Slurm::start_that_kills(&site.cluster, &directory) {
-        Ok(slurm) => slurm,
-        Err(reason) => return skipped(reason),
-    };
-    let imports = "import time, pkg.m1, pkg.m2; time.sleep(2); print(pkg.m2.value)";
-    let launch = |tasks: &str| [args(&format!("srun {tasks} /usr/bin/python3 -c")), vec![imports.into()]].concat();
-    for (tasks, processes) in [("-N2 -n2", 2), ("-N2 -n6 --ntasks-per-node=3", 6)] {
-        let file = site.directory("steps").join(processes.to_string());
-        let output = site.run(&["--summary-json", &file.display().to_string()], &launch(tasks));
-        assert_eq!((output.status, output.stdout.lines().count()), (0, processes as usize), "{output:?}");
-        let summary: Value = serde_json::from_slice(&fs::read(&file).expect("it writes one")).expect("JSON");
-        assert_eq!((&summary["processes"], &summary["daemons_lost"]), (&processes.into(), &0.into()), "{summary:#}");
-        assert!(summary["shared_fs"]["files_read"].as_u64() >= Some(2), "{summary:#}");
-    }
-    // In the session of a job, agents don't end with the tasks of a launch.
-    let run = format!("{} run -- srun -N4 -n4 sh -c 'echo session $HEADWATER_SESSION'", headwater_binary().display());
-    let output = in_job(&site, &format!("{run}; {run}"));
-    let session = output.stdout.lines().next().unwrap_or_default().to_owned();
-    assert!(output.stdout.ends_with(&format!("session {session}\n").repeat(8)), "{output:?}");
+    with_slurm_that_kills(|site| {
+        let imports = "import time, pkg.m1, pkg.m2; time.sleep(2); print(pkg.m2.value)";
+        let launch = |tasks: &str| [args(&format!("srun {tasks} /usr/bin/python3 -c")), vec![imports.into()]].concat();
+        for (tasks, processes) in [("-N2 -n2", 2), ("-N2 -n6 --ntasks-per-node=3", 6)] {
+            let file = site.directory("steps").join(processes.to_string());
+            let output = site.run(&["--summary-json", &file.display().to_string()], &launch(tasks));
+            assert_eq!((output.status, output.stdout.lines().count()), (0, processes as usize), "{output:?}");
+            let summary: Value = serde_json::from_slice(&fs::read(&file).expect("it writes one")).expect("JSON");
+            assert_eq!(
+                (&summary["processes"], &summary["daemons_lost"]),
+                (&processes.into(), &0.into()),
+                "{summary:#}"
+            );
+            assert!(summary["shared_fs"]["files_read"].as_u64() >= Some(2), "{summary:#}");
+        }
+        // In the session of a job, agents don't end with the tasks of a launch.
+        let run =
+            format!("{} run -- srun -N4 -n4 sh -c 'echo session $HEADWATER_SESSION'", headwater_binary().display());
+        let output = in_job(site, &format!("{run}; {run}"));
+        let session = output.stdout.lines().next().unwrap_or_default().to_owned();
+        assert!(output.stdout.ends_with(&format!("session {session}\n").repeat(8)), "{output:?}");
+        // An agent that has no daemon waits.
+        let (jobs, ticks) = (
+            site.directory("jobs"),
+            "import glob, time; time.sleep(2); print(sum(int(n) \
+            for path in glob.glob('/proc/[0-9]*/cmdline') if open(path, 'rb').read().startswith(b'headwater\\0node\\0') \
+            for n in open(path[:-7] + 'stat').read().split()[13:15]))",
+        );
+        let run = format!("{} run -q --via audit --shared {}", headwater_binary().display(), site.shared().display());
+        let run = args(&format!("{run} --job-dir {} -- srun -N1 -n1 /usr/bin/python3 -c", jobs.display()));
+        let output = site.on_first(&[run, vec![ticks.into()]].concat()).env("HEADWATER_LIBDIR", "/nonexistent").run();
+        assert!(output.stdout.trim().parse().is_ok_and(|ticks: u32| ticks < 20), "{output:?}");
+    });
 }
 
 #[test]

@@ -206,10 +206,9 @@ impl Node {
             if empty_since.is_some_and(|since: Instant| since.elapsed() >= EMPTY_MAX) {
                 break;
             }
-            self.report_between();
+            let next_report = self.report_between();
             let is_timed = is_empty || matches!(self.stage, Stage::Joining(_));
-            let due = self.step.as_ref().and_then(Step::due).map(|due| due.saturating_duration_since(Instant::now()));
-            let timeout = is_timed.then_some(EMPTY_MAX / 4).into_iter().chain(due).min();
+            let timeout = is_timed.then_some(EMPTY_MAX / 4).into_iter().chain(next_report).min();
             match self.poll.poll(&mut ready, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
                 _ => {}
@@ -335,10 +334,14 @@ impl Node {
         }
     }
 
-    /// Asks the daemon for a report, if one is due before the end.
-    fn report_between(&mut self) {
-        let (Some(step), Stage::Serving(served, _)) = (&mut self.step, &self.stage) else { return };
-        let Some(socket) = served.control().filter(|_| step.takes_report(Instant::now())) else { return };
+    /// Asks the daemon for a report, if one is due before the end. Returns how long it is until the next one.
+    fn report_between(&mut self) -> Option<Duration> {
+        let (Some(step), Stage::Serving(served, _)) = (&mut self.step, &self.stage) else { return None };
+        let socket = served.control()?;
+        let wait = step.until_report(Instant::now())?;
+        if !wait.is_zero() {
+            return Some(wait);
+        }
         let events = self.sender.clone();
         let asks = move || {
             let report = ask_report(&socket).map(Box::new);
@@ -348,6 +351,7 @@ impl Node {
         if thread::Builder::new().name("report".into()).spawn(asks).is_err() {
             step.reported();
         }
+        step.until_report(Instant::now())
     }
 
     /// Sends a report from before the end.

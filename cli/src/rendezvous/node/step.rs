@@ -58,20 +58,19 @@ impl Step {
         self.tasks.is_empty() && self.total.is_some_and(|total| self.ended >= total)
     }
 
-    /// Returns whether a report is due at `now`, which then is to be made.
-    pub fn takes_report(&mut self, now: Instant) -> bool {
-        self.due.take_if(|due| *due <= now).is_some()
+    /// Returns how long it is until a report is due: zero if it is to be made now. `None` while one is being made.
+    pub fn until_report(&mut self, now: Instant) -> Option<Duration> {
+        let wait = self.due?.saturating_duration_since(now);
+        if wait.is_zero() {
+            self.due = None;
+        }
+        Some(wait)
     }
 
     /// Notes that a report has been made, or has failed.
     pub fn reported(&mut self) {
         self.pause = (2 * self.pause).min(PAUSE_MAX);
         self.due = Some(Instant::now() + self.pause);
-    }
-
-    /// Returns when a report is due.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
     }
 }
 
@@ -116,11 +115,13 @@ mod tests {
     #[test]
     fn pauses_between_reports_grow() {
         let mut step = Step::new(None);
-        let first = step.due().unwrap();
-        assert!(!step.takes_report(first - Duration::from_millis(1)));
-        assert!(step.takes_report(first) && step.due().is_none() && !step.takes_report(first));
+        let first = step.due.unwrap();
+        let before = Duration::from_millis(1);
+        assert_eq!(step.until_report(first - before), Some(before));
+        assert_eq!(step.until_report(first), Some(Duration::ZERO));
+        assert_eq!(step.until_report(first), None, "it is being made");
         step.reported();
-        assert!(step.due().unwrap() >= first + PAUSE);
+        assert!(step.until_report(first).unwrap() >= PAUSE);
         for _ in 0..20 {
             step.reported();
         }

@@ -132,8 +132,9 @@ static void free_sent(bool is_last)
 
 void hwio_offer_move(void)
 {
-	/* Another thread may be the one that calls MPI, and no other process may: one that vfork made has this memory. */
-	if (!late_list || hwio_is_threaded() || getpid() != late_process)
+	/* Another thread may be the one that calls MPI, and no other process may: one that vfork made has this memory. This
+	 * library calls the C library in handlers of faults, with its lock held. */
+	if (!late_list || hwio_is_threaded() || hwio_is_inside() || getpid() != late_process)
 		return;
 	hwio_step_in();
 	free_sent(false);

@@ -10,7 +10,7 @@ use std::thread;
 
 use headwater_fuse::init::{Opening, flag};
 use headwater_fuse::{Device, NodeId, mount};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, seek, statx};
+use rustix::fs::{AtFlags, CWD, SeekFrom, StatxFlags, seek, statx};
 
 use served::{BIG_BYTES, BTIME, HELLO, Mounted, RESEND, can, duplicate, options, read, skipped};
 
@@ -252,22 +252,6 @@ fn the_helper_mounts_for_ordinary_users() {
     assert_eq!(read(&mounted.path("hello")), "hello\n");
     let error = mount::mount_by_helper(&mounted.path("absent"), &options()).unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
-}
-
-#[test]
-fn nothing_is_mounted_anywhere_for_a_detached_mount() {
-    if skipped() {
-        return;
-    }
-    let device = Device::open().unwrap();
-    let root = mount::mount_detached(&device, &options()).unwrap();
-    let server = thread::spawn(move || served::serve_with_clones(device, Opening::None));
-    let file = rustix::fs::openat(&root, "sub/f07", OFlags::RDONLY, Mode::empty()).unwrap();
-    let mut content = [0; 8];
-    assert_eq!(rustix::io::read(&file, &mut content), Ok(3));
-    assert_eq!(&content[..3], b"f07");
-    drop((file, root));
-    server.join().unwrap();
 }
 
 #[test]

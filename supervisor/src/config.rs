@@ -18,11 +18,8 @@ pub struct SupervisorConfig {
     pub daemon: Config,
     /// How processes reach the file system.
     pub via: Via,
-    /// How files are opened. By default, a persistent mount measures which opening is faster on this machine. A job's
-    /// namespace, which must be ready quickly, uses no-open: its processes open the same files. It can't have
-    /// passthrough, since its processes write.
-    #[serde(default)]
-    pub opening: Option<Opening>,
+    /// How files are opened. A job's namespace can't have passthrough, since its processes write.
+    pub opening: Opening,
     /// Threads that serve FUSE requests.
     #[serde(default = "workers_default")]
     pub workers: u32,

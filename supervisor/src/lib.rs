@@ -12,7 +12,6 @@ mod child;
 pub mod client;
 mod config;
 mod lock_store;
-pub mod measure;
 mod mounting;
 pub mod namespace;
 mod own_server;

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::config::{MountVia, NamespaceVia, SUBTYPE, SupervisorConfig, Via};
 use crate::namespace::{Channel, Progress, Serving, Task};
-use crate::{measure, stale};
+use crate::stale;
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 512 << 10;
@@ -275,7 +275,7 @@ fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
             result => {
                 result.map_err(|source| MountError::Mount { at: at(), source })?;
                 // Without it, reading uses smaller steps.
-                let _ = mount::set_read_ahead(&via.mount_point, measure::READ_AHEAD_KIB);
+                let _ = mount::set_read_ahead(&via.mount_point, mount::READ_AHEAD_KIB);
                 return Ok(device);
             }
         }

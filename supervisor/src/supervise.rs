@@ -21,7 +21,6 @@ use crate::child::{DaemonProcess, is_readable};
 use crate::client::{Refusal, Reply, Request, Status};
 use crate::config::{SupervisorConfig, Via};
 use crate::lock_store::LockStore;
-use crate::measure;
 use crate::mounting::{Mounting, is_busy, source, unmount};
 use crate::own_server::OwnServer;
 use crate::restarts::{Next, Restarts};
@@ -107,8 +106,7 @@ enum End {
 /// Returns how files are opened.
 fn opening(config: &SupervisorConfig) -> Opening {
     match (&config.via, config.opening) {
-        (Via::Mount(_), chosen) => chosen.unwrap_or_else(measure::choose),
-        (Via::Namespace(_), Some(Opening::Passthrough)) => {
+        (Via::Namespace(_), Opening::Passthrough) => {
             if config.daemon.rank == 0 {
                 tracing::warn!(
                     "files are opened as by --opening no-open: passthrough is for read-only mounts, since the kernel lets \
@@ -117,7 +115,7 @@ fn opening(config: &SupervisorConfig) -> Opening {
             }
             Opening::None
         }
-        (Via::Namespace(_), chosen) => chosen.unwrap_or(Opening::None),
+        (_, opening) => opening,
     }
 }
 

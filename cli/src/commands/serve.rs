@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use headwater_daemon::protocol::{Answer, Command};
 use headwater_daemon::stats::LinkStats;
+use headwater_fuse::init::Opening;
 
 use crate::control::client;
 use crate::message::log;
@@ -45,7 +46,8 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
     let mut session = Session::create(&store.directory, 1)?;
     prepare::prepare_mount(&session.node(0))?;
     let config = site.config(&mut session, store.bytes_max, &options.local);
-    let alone = Alone { config, disk: store.disk, listener, via: None, opening: None, verbose: options.local.verbose };
+    let alone =
+        Alone { config, disk: store.disk, listener, via: None, opening: Opening::None, verbose: options.local.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, &sender)?;
     if let Err(error) = daemons.wait_ready(&events) {
         drop(daemons);

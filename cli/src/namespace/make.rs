@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use headwater_fuse::Device;
-use headwater_fuse::mount::{Options, mount, set_read_ahead};
-use headwater_supervisor::measure::READ_AHEAD_KIB;
+use headwater_fuse::mount::{Options, READ_AHEAD_KIB, mount, set_read_ahead};
 use headwater_supervisor::namespace::Task;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountPropagationFlags, mount_change};

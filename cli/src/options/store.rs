@@ -55,10 +55,9 @@ impl StoreOptions {
 /// How a mount lets files be opened.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OpeningOptions {
-    /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root only, and not in a
-    /// job's namespace, where files are written), or auto: no-open in a job's namespace, elsewhere what a measurement
-    /// finds to be quickest
-    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto",
+    /// How files are opened in a mount: no-open (by the kernel alone), cached, or passthrough (root only, and not in a
+    /// job's namespace, where files are written)
+    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "no-open",
           hide_possible_values = true, help_heading = MECHANISM)]
     opening: OpeningOption,
 }
@@ -66,9 +65,8 @@ pub struct OpeningOptions {
 /// An opening mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OpeningOption {
-    /// The fastest mode, by measurement.
-    Auto,
     /// The kernel opens files without a request.
+    #[value(alias = "auto")]
     NoOpen,
     /// The daemon opens files, and pages stay cached.
     Cached,
@@ -77,13 +75,12 @@ enum OpeningOption {
 }
 
 impl OpeningOptions {
-    /// Returns the mode, unless it is auto.
-    pub fn named(self) -> Option<Opening> {
+    /// Returns the mode.
+    pub fn opening(self) -> Opening {
         match self.opening {
-            OpeningOption::Auto => None,
-            OpeningOption::NoOpen => Some(Opening::None),
-            OpeningOption::Cached => Some(Opening::Cached),
-            OpeningOption::Passthrough => Some(Opening::Passthrough),
+            OpeningOption::NoOpen => Opening::None,
+            OpeningOption::Cached => Opening::Cached,
+            OpeningOption::Passthrough => Opening::Passthrough,
         }
     }
 }

@@ -65,8 +65,8 @@ pub struct Settings<'a> {
     pub cache: Option<CacheOptions>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
     pub via: Option<&'a dyn Fn(u32) -> Via>,
-    /// The opening mode of the mount, unless it is measured.
-    pub opening: Option<Opening>,
+    /// The opening mode of the mount.
+    pub opening: Opening,
     /// Whether they report each step.
     pub verbose: bool,
     /// Files to preload.
@@ -97,8 +97,8 @@ pub struct Alone {
     pub listener: TcpListener,
     /// How its mount is made, if there is one.
     pub via: Option<Via>,
-    /// The opening mode of the mount, unless it is measured.
-    pub opening: Option<Opening>,
+    /// The opening mode of the mount.
+    pub opening: Opening,
     /// Whether it reports each step.
     pub verbose: bool,
 }
@@ -187,7 +187,7 @@ pub fn local_names(arrangement: &Arrangement) -> String {
 }
 
 /// Returns the subcommand to start, and the first line of its standard input.
-fn subcommand(daemon: Config, via: Option<Via>, opening: Option<Opening>) -> Result<(&'static str, String)> {
+fn subcommand(daemon: Config, via: Option<Via>, opening: Opening) -> Result<(&'static str, String)> {
     let (command, line) = match via {
         None => ("daemon", serde_json::to_string(&daemon)?),
         Some(via) => {

@@ -133,7 +133,7 @@ fn the_key_is_not_seen_with_supervisors_either() {
             is_beside_audit: false,
             is_own_directory: false,
         };
-        SupervisorConfig { daemon, via: Via::Mount(via), opening: Some(Opening::None), workers: 2 }
+        SupervisorConfig { daemon, via: Via::Mount(via), opening: Opening::None, workers: 2 }
     });
     assert_eq!(fs::read(mount_point.join("f7")).unwrap(), b"7");
     check(&session, key);

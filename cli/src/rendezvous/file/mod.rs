@@ -81,7 +81,7 @@ pub struct Service {
     #[serde(default)]
     pub cache: Option<CacheOptions>,
     /// The opening mode of a mount.
-    pub opening: Option<Opening>,
+    pub opening: Opening,
     /// Files to fetch before processes request them.
     pub preload: Option<Preload>,
     /// Which nodes report what their processes use.
@@ -249,7 +249,7 @@ mod tests {
             serve: Kinds::all(),
             follows_fork: true,
             cache: None,
-            opening: None,
+            opening: Opening::None,
             preload: None,
             records: Records::None,
             reports: false,

@@ -159,7 +159,7 @@ pub fn what_is_open_shows_what_others_write(via: Mechanism) {
     let program = Program::new("python3").args(["-c", READER]).arg(&file);
     let plain = program.run();
     assert!(plain.stdout.contains("longer"), "{plain:?}");
-    for opening in ["auto", "no-open", "cached", "passthrough"] {
+    for opening in ["no-open", "cached", "passthrough"] {
         std::fs::remove_file(&file).expect("an own file");
         make();
         let session = fixture.headwater().via(via).option(format!("--opening={opening}")).run(&program);

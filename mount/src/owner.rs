@@ -1,8 +1,8 @@
 //! The user and the group of a file, as a mount shows them.
 //!
 //! The user namespace of an ordinary user's mount knows this user and one group. The kernel lets nobody write to a file,
-//! or in a directory, whose owner or group it doesn't know, whatever the permissions. So what this user may write is
-//! shown as its own. Symbolic links are, too: where the kernel protects them (`fs.protected_symlinks`), it follows a
+//! or in a directory, whose owner or group it doesn't know, whatever the permissions, and lets not even its owner change its attributes. So
+//! what this user owns or may write is shown as its own. Symbolic links are, too: where the kernel protects them (`fs.protected_symlinks`), it follows a
 //! link in such a directory only if both seem to have one owner.
 
 use headwater_abi::attr::Attr;
@@ -38,7 +38,7 @@ impl Owner {
         };
         // The kernel grants an owner what the owner's bits say. A link has all bits.
         let is_writable = granted & 0o2 != 0 && granted & !owner == 0;
-        if is_writable { (self.uid, self.gid) } else { (attr.uid, gid) }
+        if is_writable || attr.uid == self.uid { (self.uid, self.gid) } else { (attr.uid, gid) }
     }
 }
 
@@ -54,13 +54,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_may_write_is_shown_as_its_own() {
+    fn what_the_user_owns_or_may_write_is_shown_as_its_own() {
         for (mode, uid, gid) in [
             (mode::DIR | 0o1777, 0, 0),
             (mode::DIR | 0o2775, 7, 2000),
             (mode::DIR | 0o775, 7, 1000),
             (mode::FILE | 0o664, 7, 2000),
             (mode::FILE | 0o600, 1000, 3000),
+            (mode::FILE | 0o400, 1000, 3000),
+            (mode::DIR, 1000, 0),
             (mode::LINK | 0o777, 0, 0),
         ] {
             assert_eq!(shown(mode, uid, gid), (1000, 1000), "{mode:o} {uid} {gid}");

@@ -25,6 +25,7 @@ use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
+use crate::process::inherited;
 use crate::process::monotonic_us;
 use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
@@ -98,6 +99,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
         }
     }
     let execute = || {
+        inherited::leave_closed();
         let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
         log(message);
         status
@@ -277,7 +279,9 @@ fn try_all(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString], environme
 
 /// Executes a program as `execvp` does, in this process's environment; returns the reason of the failure.
 pub fn plain(name: &OsStr, arguments: &[OsString]) -> io::Error {
-    Command::new(name).args(arguments).exec()
+    let mut command = Command::new(name);
+    inherited::pass_on(&mut command);
+    command.args(arguments).exec()
 }
 
 /// Executes one file, by its copy if there is one; returns the reason of the failure.
@@ -320,6 +324,7 @@ fn loadable(environment: &Environment, complains: bool) -> Environment {
 fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> Command {
     let mut command = Command::new(file);
     command.arg0(name).args(arguments).env_clear().envs(environment);
+    inherited::pass_on(&mut command);
     command
 }
 

@@ -15,6 +15,7 @@ use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
 use crate::options::inner::TraceOptions;
+use crate::process::inherited;
 use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
 use crate::via::prefix;
@@ -109,6 +110,7 @@ impl Launch<'_> {
             command.stdin(Stdio::null());
         }
         command.arg("--").arg(program).args(&self.program[1..]);
+        inherited::pass_on(&mut command);
         command
     }
 }

@@ -318,6 +318,52 @@ fn man_pages_and_completions_are_generated() {
 }
 
 #[test]
+fn what_is_closed_stays_closed() {
+    let site = Site::new();
+    let list = ["--", "sh", "-c", "for i in 0 1 2; do test -e /proc/$$/fd/$i || echo $i >> $0; done"];
+    for (script, expected) in [("\"$@\" >&-", "1\n"), ("\"$@\" <&- 2>&-", "0\n2\n"), ("\"$@\" </dev/null", "")] {
+        for nodes in ["1", "2"] {
+            let seen = site.path("seen");
+            fs::write(&seen, "").unwrap();
+            let headwater = site.command(&[&["--nodes", nodes][..], &list, &[seen.to_str().unwrap()]].concat());
+            let mut command = Command::new("sh");
+            command.args(["-c", script, "sh"]).arg(headwater.get_program()).args(headwater.get_args());
+            command.envs(headwater.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command.output().unwrap();
+            let seen = fs::read_to_string(&seen).unwrap();
+            let mut lines: Vec<_> = seen.lines().collect();
+            lines.sort_unstable();
+            lines.dedup();
+            assert_eq!(lines, expected.lines().collect::<Vec<_>>(), "{script}, {nodes} nodes");
+        }
+    }
+    site.assert_clean();
+}
+
+#[test]
+fn signals_stay_ignored_and_blocked() {
+    let site = Site::new();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    for nodes in ["1", "2"] {
+        let headwater = site.command(&["--nodes", nodes, "--", "cat", "/proc/self/status"]);
+        let mut command = Command::new("env");
+        command.args(["--ignore-signal=PIPE,CHLD,XFSZ,HUP", "--block-signal=USR2,CHLD"]);
+        command.arg(headwater.get_program()).args(headwater.get_args());
+        command.envs(headwater.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().unwrap();
+        let status = text(&output.stdout);
+        // The C library's own signals are ignored in what its `posix_spawn` starts.
+        assert_eq!(field(&status, "SigIgn:") & 0x7fff_ffff, 0x0101_1001, "{status}");
+        assert_eq!(field(&status, "SigBlk:"), 0x0001_0800, "{status}");
+        assert_eq!(text(&output.stderr), "");
+    }
+    site.assert_clean();
+}
+
+#[test]
 fn closed_outputs_do_no_harm() {
     let site = Site::new();
     let headwater = site.command(&["--nodes", "2", "--summary", "--verbose", "--", "sh", "-c", "exit 4"]);

@@ -3,9 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, stderr, stdout};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Result, anyhow};
@@ -26,6 +24,7 @@ use crate::notes::progress::{Progress, Step};
 use crate::notes::{self, Audience, Start as NotedStart};
 use crate::options::run::RunOptions;
 use crate::preload::{self, PreloadOption};
+use crate::process::inherited;
 use crate::rendezvous;
 use crate::report::report;
 use crate::session::events::{Event, Interrupted};
@@ -118,7 +117,8 @@ pub fn run_here(options: &RunOptions, progress: Progress) -> Result<Ran> {
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
             ));
             let (name, arguments) = options.program.split_first().expect("the program is required");
-            let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
+            inherited::leave_closed();
+            let (status, message) = exec::complaint(name, exec::plain(name, arguments));
             log(message);
             Ok(Ran::with(status))
         }

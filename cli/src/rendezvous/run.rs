@@ -33,6 +33,7 @@ use crate::message::{log, show};
 use crate::notes::Audience;
 use crate::notes::progress::Progress;
 use crate::options::run::{RunOptions, ServiceOptions};
+use crate::process::inherited;
 use crate::report::report;
 use crate::self_exec;
 use crate::session::directory::Session;
@@ -297,6 +298,7 @@ pub fn launcher(arguments: &[OsString]) -> Command {
     let mut command = self_exec::command();
     command.args(["exec", "--parent", &std::process::id().to_string(), "--gently", "--"]).args(arguments);
     command.env_remove(launch::SESSION).env_remove(launch::TABLE).env_remove(launch::MOUNT);
+    inherited::pass_on(&mut command);
     command
 }
 

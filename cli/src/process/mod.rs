@@ -1,5 +1,7 @@
 //! Descriptors, signals and forking of this process.
 
+pub mod inherited;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::process::{Child, Command};

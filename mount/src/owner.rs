@@ -1,9 +1,9 @@
 //! The user and the group of a file, as a mount shows them.
 //!
 //! The user namespace of an ordinary user's mount knows this user and one group. The kernel lets nobody write to a file,
-//! or in a directory, whose owner or group it doesn't know, whatever the permissions, and lets not even its owner change its attributes. So
-//! what this user owns or may write is shown as its own. Symbolic links are, too: where the kernel protects them (`fs.protected_symlinks`), it follows a
-//! link in such a directory only if both seem to have one owner.
+//! or in a directory, whose owner or group it doesn't know, whatever the permissions, and lets not even its owner change
+//! its attributes. So what this user owns or may write is shown as its own. Symbolic links are, too: where the kernel
+//! protects them (`fs.protected_symlinks`), it follows a link in such a directory only if both seem to have one owner.
 
 use headwater_abi::attr::Attr;
 use rustix::process::{getegid, geteuid};

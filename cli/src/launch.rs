@@ -15,7 +15,7 @@ use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
 use crate::options::inner::TraceOptions;
-use crate::process::inherited;
+use crate::process::{self, inherited};
 use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
 use crate::via::prefix;
@@ -158,11 +158,8 @@ impl Processes {
 
     /// Sends a signal to every process that has not ended.
     pub fn signal(&self, number: i32) {
-        let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
-        for child in &self.running {
-            // A PID is not reused before the process is reaped.
-            let _ = rustix::process::kill_process(Pid::from_child(child), signal);
-        }
+        // A PID is not reused before the process is reaped.
+        self.running.iter().for_each(|child| process::kill(Pid::from_child(child), number));
     }
 
     /// Returns whether there are processes and all are stopped.

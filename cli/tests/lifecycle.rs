@@ -28,6 +28,9 @@ fn signals_are_passed_on() {
         (Signal::USR1, "USR1"),
         (Signal::USR2, "USR2"),
         (Signal::WINCH, "WINCH"),
+        (Signal::XCPU, "XCPU"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::URG, "URG"),
     ];
     for (via, (signal, name)) in mechanisms().iter().flat_map(|via| signals.map(|signal| (via, signal))) {
         let script = waiting(&format!("trap 'echo {name}; kill $!; exit 9' {name}"));

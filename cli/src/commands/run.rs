@@ -149,7 +149,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
         return Ok(Ran::default());
     }
     let (sender, events) = channel();
-    signals::watch(sender.clone())?;
+    signals::watch_all(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
     let ahead = Ahead::of(options, &options.program, file, scope)?;
     let preload = ahead.preload().or_else(|| preload::prepare(&options.service.served.preload(), file, &cwd));

@@ -73,6 +73,12 @@ pub fn restore_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Sends a signal of any number, real-time ones included.
+pub fn kill(process: Pid, number: i32) {
+    // SAFETY: it reads nothing but its arguments.
+    unsafe { libc::kill(process.as_raw_nonzero().get(), number) };
+}
+
 /// Sends a signal to the process of this pidfd; `to_group`: to its group, from Linux 6.9 on. Does nothing if the
 /// process has ended.
 pub fn signal(process: &OwnedFd, number: i32, to_group: bool) {

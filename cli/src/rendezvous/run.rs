@@ -78,7 +78,7 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
         return Ok(summary.exit_status);
     }
     let (sender, events) = channel();
-    signals::watch(sender.clone())?;
+    signals::watch_all(sender.clone())?;
     let scope = if is_served { scope } else { Scope::default() };
     let found_program = program.unwrap_or_default();
     let ahead = match is_served {
@@ -255,7 +255,7 @@ fn plain_command(options: &RunOptions) -> Vec<OsString> {
 
 fn run_command(arguments: &[OsString]) -> Result<u8> {
     let (sender, events) = channel();
-    signals::watch(sender)?;
+    signals::watch_all(sender)?;
     wait(start_launcher(arguments)?, &events, |_| {})
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headwater_daemon::SessionId;
 use libc::c_int;
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGURG, SIGWINCH};
 
 use crate::rendezvous::events::NodeEvent;
 
@@ -67,7 +67,7 @@ pub struct Signal {
 impl Signal {
     /// Returns whether its default action ends a program.
     pub fn ends(self) -> bool {
-        !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGWINCH)
+        !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGURG | SIGWINCH)
     }
 
     /// Returns whether it reports a change of a child process.

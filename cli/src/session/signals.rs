@@ -11,7 +11,8 @@ use libc::c_int;
 use libc::{SIGKILL, SIGSTOP};
 use rustix::process::Pid;
 use signal_hook::consts::{
-    SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGABRT, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM,
+    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::backend::SignalDelivery;
@@ -20,19 +21,26 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::session::events::{Event, Signal};
 
-const FORWARDED: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
+const USUAL: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
 
-/// Sends each signal to forward, and `SIGCHLD`, as an event from now on. Signals that were ignored when this process
-/// started stay ignored, here and in its children: `nohup` relies on that.
+/// Sends each usual signal, and `SIGCHLD`, as an event from now on. Signals that were ignored when this process started
+/// stay ignored, here and in its children: `nohup` relies on that.
 pub fn watch(events: Sender<Event>) -> Result<()> {
-    watch_for(&FORWARDED, move |signal| events.send(Event::Signal(signal)).is_ok())
+    watch_for(&USUAL, move |signal| events.send(Event::Signal(signal)).is_ok())
+}
+
+/// The same with all signals that this process forwards to its program: batch systems warn a job by any of them.
+pub fn watch_all(events: Sender<Event>) -> Result<()> {
+    let is_own = |signal: &c_int| UNCATCHABLE.contains(signal) || OWN.contains(signal) || RESERVED.contains(signal);
+    let all: Vec<c_int> = SIGNALS.filter(|signal| !is_own(signal)).collect();
+    watch_for(&all, move |signal| events.send(Event::Signal(signal)).is_ok())
 }
 
 /// The same with these signals. Calls `handle` with each, until it returns false.
 pub fn watch_for(signals: &[c_int], mut handle: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
     let watched: Vec<c_int> = not_ignored(signals).chain([SIGCHLD]).collect();
     let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
-    thread::Builder::new().name("signals".into()).spawn(move || {
+    let watching = move || {
         for origin in signals.forever() {
             let signal = Signal {
                 number: origin.signal,
@@ -43,12 +51,15 @@ pub fn watch_for(signals: &[c_int], mut handle: impl FnMut(Signal) -> bool + Sen
                 return;
             }
         }
-    })?;
+    };
+    thread::Builder::new().name("signals".into()).spawn(watching).context("no thread can be started")?;
     Ok(())
 }
 
 /// Signals that a process can't catch, and those for its own faults.
 const UNCATCHABLE: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
+/// Signals by which the kernel tells this process of its own calls, faults, limits and terminal, and which it handles.
+const OWN: [c_int; 9] = [SIGCHLD, SIGPIPE, SIGXFSZ, SIGBUS, SIGSYS, SIGTRAP, SIGABRT, SIGTTIN, SIGTTOU];
 /// The C library's own.
 const RESERVED: std::ops::Range<c_int> = 32..34;
 const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rustix::process::geteuid;
-use site::{Site, has_namespaces, text};
+use site::{Site, compile, has_namespaces, text};
 
 /// Bytes of each file that the programs read.
 const FILE_BYTES: usize = 4 << 20;
@@ -183,4 +183,16 @@ fn a_bound_of_file_sizes_is_survived() {
         assert_eq!(!printed.contains("The program runs without Headwater"), is_served, "{limit}: {printed}");
         site.assert_clean();
     }
+}
+
+#[test]
+fn a_program_runs_where_no_thread_may_be_started() {
+    let site = Site::new();
+    let refusing = site.path("refusing");
+    compile("refusing.c", &[], &refusing);
+    let before = format!("set -- \"$0\" \"$@\"; exec {} \"$@\"", refusing.display());
+    let output = run(&site, &before, "audit", &[], "exec printf '%s' content");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "content"), "{output:?}");
+    assert!(text(&output.stderr).contains("no thread can be started"), "{output:?}");
+    site.assert_clean();
 }

@@ -108,27 +108,30 @@ impl Ran {
     }
 }
 
-/// Runs the program on nodes of this machine. If the user's limit of processes is reached, this process executes the program.
+/// Runs the program on nodes of this machine. If no threads or processes can be started, this process executes the program.
 pub fn run_here(options: &RunOptions, progress: Progress) -> Result<Ran> {
-    let is_alone = options.nodes == 1 && options.ppn == 1;
-    match run_beside(options, progress) {
-        Err(error) if is_alone && options.sealed.sealed.is_none() && is_short_of_processes(&error) => {
-            log(format_args!(
-                "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
-            ));
-            let (name, arguments) = options.program.split_first().expect("the program is required");
-            inherited::leave_closed();
-            let (status, message) = exec::complaint(name, exec::plain(name, arguments));
-            log(message);
-            Ok(Ran::with(status))
-        }
-        done => done,
-    }
+    let is_alone = options.nodes == 1 && options.ppn == 1 && options.sealed.sealed.is_none();
+    let done = run_beside(options, progress);
+    let Some((error, step)) = done.as_ref().err().filter(|_| is_alone).and_then(|e| Some((e, may_start_none(e)?)))
+    else {
+        return done;
+    };
+    log(format_args!("warning: {error:#}: {step}. The program runs without Headwater"));
+    let (name, arguments) = options.program.split_first().expect("the program is required");
+    inherited::leave_closed();
+    let (status, message) = exec::complaint(name, exec::plain(name, arguments));
+    log(message);
+    Ok(Ran::with(status))
 }
 
-fn is_short_of_processes(error: &anyhow::Error) -> bool {
-    let errno = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
-    error.chain().filter_map(errno).any(|errno| errno == Errno::AGAIN.raw_os_error())
+/// Returns what helps if this process may start no thread or process; `None` for any other error.
+fn may_start_none(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| match Errno::from_io_error(cause.downcast_ref::<io::Error>()?)? {
+        Errno::AGAIN => Some("raise the limit of processes (ulimit -u)"),
+        // Seccomp filters of containers that don't know clone3.
+        Errno::PERM => Some("a newer container engine allows it"),
+        _ => None,
+    })
 }
 
 /// Runs the program as a child of this process.

@@ -127,10 +127,21 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 	return hwio_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
 }
 
+/* Returns true for advice that neither reads the content nor changes it, here or in a child. What a newer kernel adds
+ * may do either. */
+static bool is_hint(int advice)
+{
+	static const int hints[] = {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_MERGEABLE,
+		MADV_UNMERGEABLE, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_DONTDUMP, MADV_DODUMP};
+	for (size_t i = 0; i < sizeof(hints) / sizeof(*hints); i++)
+		if (advice == hints[i])
+			return true;
+	return false;
+}
+
 void hwio_before_advice(void *address, size_t bytes, int advice)
 {
-	bool discards_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-	if (discards_content && hwio_is_busy && hwio_depth == 0)
+	if (hwio_is_busy && hwio_depth == 0 && !is_hint(advice))
 		before_replacement(address, bytes);
 }
 

@@ -34,6 +34,18 @@ STEP(pages_dropped)
 		note_result("madvise", madvise(work->data + 16384, 65536, MADV_DONTNEED));
 }
 
+/* These are newer than some C libraries' headers. */
+STEP(pages_advised)
+{
+	enum { POPULATE_READ = 22, POPULATE_WRITE = 23, DROP_LOCKED = 24 };
+
+	if (rank == 0) {
+		note_result("populate", madvise(work->data, 65536, POPULATE_READ));
+		note_result("populate", madvise(work->data + 65536, 65536, POPULATE_WRITE));
+		note_result("madvise", madvise(work->data + 16384, 65536, DROP_LOCKED));
+	}
+}
+
 STEP(pages_replaced)
 {
 	if (rank == 0) {
@@ -120,8 +132,9 @@ STEP(locked)
 
 /* clang-format off */
 #define CHANGES(X) \
-	X(one_byte_changed) X(part_changed) X(all_changed) X(moved_within) X(pages_dropped) X(pages_replaced) \
-	X(file_mapped_there) X(remapped) X(partly_unmapped) X(refused) X(scattered_once_more) X(read_again)
+	X(one_byte_changed) X(part_changed) X(all_changed) X(moved_within) X(pages_dropped) X(pages_advised) \
+	X(pages_replaced) X(file_mapped_there) X(remapped) X(partly_unmapped) X(refused) X(scattered_once_more) \
+	X(read_again)
 /* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)

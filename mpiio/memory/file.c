@@ -29,6 +29,8 @@ static const uint32_t shared_file_systems[] = {
 	0x01021997,      /* 9P */
 };
 
+/* Not in linux/magic.h. */
+#define CONFIGFS 0x62656570
 #define FILES_MAX 512
 /* The kernel caches up to so many pages as a unit, a folio, and drops it as a whole or not at all. */
 #define LARGE_FOLIO_PAGES 512
@@ -115,7 +117,8 @@ static void copy_status(struct hwio_identity *identity, const struct stat *statu
 bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_identity *identity)
 {
 	struct statfs system;
-	if (fstatfs(descriptor, &system) != 0)
+	/* Files of these end before the size that they show. */
+	if (fstatfs(descriptor, &system) != 0 || system.f_type == SYSFS_MAGIC || system.f_type == CONFIGFS)
 		return false;
 	copy_status(identity, status);
 	identity->file_system = (uint32_t)system.f_type;

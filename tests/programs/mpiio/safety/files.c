@@ -185,6 +185,18 @@ WITH(proc_file, {
 	(void)name;
 })
 
+/* It shows the size of a page, whatever it contains. */
+WITH(sys_file, {
+	int fd = open("/sys/devices/system/cpu/online", O_RDONLY);
+	char *whole = pages(all_bytes());
+	note_result("read", read(fd, whole, all_bytes()));
+	note_sum("whole", whole, all_bytes());
+	munmap(whole, all_bytes());
+	close(fd);
+	(void)name;
+	(void)all;
+})
+
 WITH(directory_read, {
 	int fd = open("/", O_RDONLY);
 	read_note(fd, all, all_bytes());
@@ -324,6 +336,7 @@ const struct test files_tests[] = {
 	{"pipes", pipes, 0},
 	{"dev_zero", dev_zero, 0},
 	{"proc_file", proc_file, 0},
+	{"sys_file", sys_file, 0},
 	{"directory_read", directory_read, 0},
 	{"bad_descriptors", bad_descriptors, 0},
 	{"bad_memory", bad_memory, 0},

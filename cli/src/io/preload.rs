@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use headwater_closure::elf::dynamic;
+use headwater_closure::program;
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
 use super::trial;
@@ -22,6 +25,8 @@ pub const MPIIO_LIBRARY: &str = "libheadwater-mpiio.so";
 /// The folder of its variants for each MPI, and the begin and end of their names.
 pub const VARIANTS: (&str, &str, &str) = ("headwater", "mpiio-", ".so");
 const PRELOAD: &str = "LD_PRELOAD";
+/// The beginnings of the names of sanitizers' libraries, which must be the first.
+const SANITIZERS: [&str; 5] = ["libasan.so", "libtsan.so", "libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan"];
 
 /// Variables of a process.
 pub type Environment = BTreeMap<OsString, OsString>;
@@ -51,10 +56,21 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
             if why.ends_with("statically linked") { " (link it dynamically, with MPI's shared library)" } else { "" };
         return Some(format!("{why}, so no library can be loaded into it for --io{step}"));
     }
+    if let Some((first, sanitizer)) = programs.first().and_then(|name| Some((name, sanitizer_of(name)?))) {
+        let first = first.display();
+        return Some(format!("{first} needs {sanitizer}, before which no library may be loaded for --io"));
+    }
     match installed::find(MPIIO_LIBRARY) {
         Ok(library) => trial::preload(&library).err(),
         Err(error) => Some(format!("{error:#}")),
     }
+}
+
+/// Returns the sanitizer's library that a program is linked with, if any.
+fn sanitizer_of(name: &OsStr) -> Option<String> {
+    let needed = dynamic::of(&File::open(find(name)?).ok()?)?.needed;
+    let mut names = needed.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+    names.find(|name| SANITIZERS.iter().any(|begin| name.starts_with(begin)))
 }
 
 /// Sets the variables of a process with the library, or without it on an error. The node's options win over `options`.
@@ -144,9 +160,11 @@ pub fn installed() -> anyhow::Result<(PathBuf, Vec<String>)> {
 
 /// Examines a program that the user names.
 pub fn examine(name: &OsStr) -> Option<Program> {
-    let cwd = env::current_dir().ok()?;
-    let file = headwater_closure::program::find(name, env::var_os("PATH").as_deref(), &cwd).ok()?;
-    Some(Program::examine(&file, false, &|path| std::fs::File::open(path)))
+    Some(Program::examine(&find(name)?, false, &|path| File::open(path)))
+}
+
+fn find(name: &OsStr) -> Option<PathBuf> {
+    program::find(name, env::var_os("PATH").as_deref(), &env::current_dir().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -174,5 +192,24 @@ mod tests {
         assert!(why.contains("this one has a and b"), "{why}");
         let why = obstacle(&names(&["go", "go"]), Some(&Program::static_named("go"))).unwrap();
         assert!(why.starts_with("go is statically linked"), "{why}");
+    }
+
+    #[test]
+    fn programs_with_a_sanitizer_are_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, program) = (directory.path().join("a.c"), directory.path().join("a"));
+        fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let link = |path: &Path, flags: &[&OsStr]| {
+            let mut compiler = std::process::Command::new("cc");
+            compiler.args(["-Wl,--no-as-needed", "-o"]).arg(path).arg(&source).args(flags);
+            assert!(compiler.status().unwrap().success(), "{compiler:?}");
+        };
+        link(&program, &[]);
+        assert_eq!(sanitizer_of(program.as_os_str()), None);
+        let library = directory.path().join("other.so");
+        link(&library, &["-shared".as_ref(), "-fPIC".as_ref(), "-Wl,-soname,libasan.so.8".as_ref()]);
+        link(&program, &[library.as_os_str()]);
+        let why = obstacle(&[program.as_os_str().to_owned()], None).unwrap();
+        assert!(why.contains("a needs libasan.so.8"), "{why}");
     }
 }

@@ -1,12 +1,14 @@
 //! An object's requests to the loader: its dependencies and search paths.
 
+use std::fs::File;
+
 use object::elf::{
     DF_1_NODEFLIB, DT_AUXILIARY, DT_FILTER, DT_FLAGS_1, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
     DT_STRTAB, ELFCLASS32, ELFCLASS64, FileHeader32, FileHeader64,
 };
 use object::endian::Endianness;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
-use object::read::{ReadRef, StringTable};
+use object::read::{ReadCache, ReadRef, StringTable};
 
 /// Entries of a dynamic section that are read at most.
 const ENTRIES_MAX: usize = 65_536;
@@ -38,6 +40,11 @@ pub fn read<'data, R: ReadRef<'data>>(file: R) -> Option<Dynamic> {
         ELFCLASS64 => read_class::<FileHeader64<Endianness>, R>(file),
         _ => None,
     }
+}
+
+/// Reads the dynamic section of a file by the pieces that it takes; see [`read`].
+pub fn of(file: &File) -> Option<Dynamic> {
+    read(&ReadCache::new(file))
 }
 
 fn read_class<'data, H: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(file: R) -> Option<Dynamic> {

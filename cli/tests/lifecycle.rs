@@ -5,7 +5,7 @@ mod site;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 use site::running::{Running, processes_called};
@@ -49,6 +49,21 @@ fn an_untrapped_signal_ends_the_program_and_the_session() {
         let running = Running::start(site.command(&["--via", via, "--", "sh", "-c", "echo ready; exec sleep 100"]), 1);
         running.signal(Signal::TERM);
         assert_eq!(running.end(), (Some(143), String::new()), "{via}");
+        site.assert_clean();
+    }
+}
+
+#[test]
+fn a_timer_of_the_caller_ends_the_program() {
+    let site = Site::new();
+    for via in mechanisms() {
+        let headwater = site.command(&["--via", via, "--", "sleep", "100"]);
+        let mut command = Command::new("perl");
+        command.args(["-e", "alarm 1; exec @ARGV"]).arg(headwater.get_program()).args(headwater.get_args());
+        command.envs(headwater.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let started = Instant::now();
+        assert_eq!(command.status().unwrap().code(), Some(128 + 14), "{via}");
+        assert!(started.elapsed() < Duration::from_secs(50), "{via}: the program ended by itself");
         site.assert_clean();
     }
 }

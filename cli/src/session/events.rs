@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headwater_daemon::SessionId;
 use libc::c_int;
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGURG, SIGWINCH};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGURG, SIGWINCH};
 
 use crate::rendezvous::events::NodeEvent;
 
@@ -58,7 +58,7 @@ pub struct DaemonOutput {
 pub struct Signal {
     /// Its number.
     pub number: c_int,
-    /// Whether the kernel sent it, for a key of the terminal: then the whole foreground group has received it.
+    /// Whether the kernel sent it: for the terminal, a timer or a limit.
     pub from_kernel: bool,
     /// The time of arrival.
     pub at: Instant,
@@ -68,6 +68,12 @@ impl Signal {
     /// Returns whether its default action ends a program.
     pub fn ends(self) -> bool {
         !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGURG | SIGWINCH)
+    }
+
+    /// Returns whether the whole foreground group has received it, as for a key of the terminal. Timers and limits are this
+    /// process's alone.
+    pub fn is_of_terminal(self) -> bool {
+        self.from_kernel && matches!(self.number, SIGHUP | SIGINT | SIGQUIT | SIGTSTP | SIGCONT | SIGWINCH)
     }
 
     /// Returns whether it reports a change of a child process.

@@ -32,8 +32,8 @@ pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: 
         match events.recv().context("signals are no longer watched")? {
             Event::Signal(signal) => {
                 stopping = signal.stops() || stopping && !signal.continues();
-                // A signal of the kernel to the foreground group has reached the processes that existed then.
-                let has_come = signal.from_kernel && signal.at > launched;
+                // One to the foreground group has reached the processes that existed then.
+                let has_come = signal.is_of_terminal() && signal.at > launched;
                 if !signal.is_child() && !has_come {
                     processes.signal(signal.number);
                 }

@@ -223,6 +223,8 @@ mod tests {
         for is_root in [false, true] {
             check(Via::Auto, &Program::named("srun"), is_root, found(!is_root), Mechanism::AUDIT_ALONE, "outside");
         }
+        check(Via::Auto, &Program::named("fakeroot"), false, found(true), Mechanism::AUDIT_ALONE, "changes owners");
+        check(Via::Auto, &Program::named("fakeroot"), true, found(false), PRIVILEGED, "");
         let set_id = Program::set_id_named("tool");
         check(Via::Auto, &set_id, false, found(true), Mechanism::Off, "set-user-ID");
         check(Via::Auto, &set_id, true, found(false), PRIVILEGED, "");

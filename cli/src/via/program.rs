@@ -73,7 +73,10 @@ const USES_SET_ID: &[&str] = &[
     "squashfuse",
     "squashfuse_ll",
 ];
-/// Those of them that need none where this file, relative to their own directory, is not set-ID.
+/// Programs that pretend to change owners, and expect that the kernel refuses with `EPERM`. In a user namespace it
+/// refuses owners that it doesn't know there with `EINVAL`.
+const CHANGES_OWNERS: &[&str] = &["fakeroot", "dpkg-buildpackage", "debuild", "makepkg"];
+/// Programs of `USES_SET_ID` that need none where this file, relative to their own directory, is not set-ID.
 const HELPERS: &[(&str, &str)] = &[
     ("apptainer", "../libexec/apptainer/bin/starter-suid"),
     ("singularity", "../libexec/apptainer/bin/starter-suid"),
@@ -158,6 +161,9 @@ impl Program {
         }
         if let Some(name) = self.is_one_of(USES_SET_ID).filter(|_| !self.lacks_helper) {
             return Some(format!("{name} uses set-ID programs, which gain nothing in a user namespace"));
+        }
+        if let Some(name) = self.is_one_of(CHANGES_OWNERS) {
+            return Some(format!("{name} changes owners, which a user namespace doesn't know"));
         }
         Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
     }

@@ -11,8 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hwsp_description *description)
+static uint64_t bit(int signal)
 {
+	return 1ul << (signal - 1);
+}
+
+int hwsp_describe(char *const argv[], char *const envp[], bool python, uint64_t ignored, uint64_t blocked,
+	struct hwsp_description *description)
+{
+	const uint64_t changed = bit(SIGPIPE) | bit(SIGCHLD) | bit(SIGXFSZ);
 	const struct pspawn_process process = {.argv = argv, .envp = envp};
 	const struct pspawn_options options = {.size = sizeof options};
 	struct hwsp_inherited inherited;
@@ -23,8 +30,8 @@ int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hw
 		return error;
 	if (inherited.fd_count && inherited.fds[inherited.fd_count - 1] >= hwsp_boundary(&inherited))
 		return ENOTSUP;
-	inherited.ignored &= ~(1ul << (SIGPIPE - 1));
-	inherited.blocked = 0;
+	inherited.ignored = (inherited.ignored & ~changed) | (ignored & changed);
+	inherited.blocked = blocked;
 	hwsp_encode(&bytes, &inherited, &process, 1, &options);
 	if (bytes.failed) {
 		free(bytes.data);

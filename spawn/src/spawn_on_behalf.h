@@ -14,10 +14,11 @@ struct hwsp_description {
 	int32_t fds[HWSP_FDS_MAX]; /* that stay open over exec, ascending */
 };
 
-/* Describes the caller, and a program with these lists. It is what it would be after an exec by Rust's library: SIGPIPE
- * isn't ignored, and no signal is blocked. `python`: it is an interpreter. Returns 0, or an errno value: ENOTSUP if
- * more descriptors are open than can be passed. */
-int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hwsp_description *description);
+/* Describes the caller, and a program with these lists. `python`: it is an interpreter. The program would ignore what
+ * the caller ignores, of SIGPIPE, SIGCHLD and SIGXFSZ what `ignored` has, and block what `blocked` has: bit n-1 for
+ * signal n. Returns 0, or an errno value: ENOTSUP if more descriptors are open than can be passed. */
+int hwsp_describe(char *const argv[], char *const envp[], bool python, uint64_t ignored, uint64_t blocked,
+	struct hwsp_description *description);
 
 /* A description as it has arrived. */
 struct hwsp_arrived {

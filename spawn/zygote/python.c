@@ -149,7 +149,7 @@ static bool is_relative(const char *list)
 }
 
 /* Signals whose action has changed since the stop: exec would have shown it to the interpreter. The interpreter
- * sets some itself, and gets the others as a list. */
+ * sets some itself, and gets the others as a list, those that are ignored now as negative numbers. */
 static object *changed_signals(void)
 {
 	object *list = hwsp_py.PyList_New(0);
@@ -159,10 +159,11 @@ static object *changed_signals(void)
 		struct sigaction now;
 		if (sigaction(number, NULL, &now) || now.sa_handler == before->sa_handler)
 			continue;
-		if (number == SIGPIPE || number == SIGXFSZ || before->sa_handler != SIG_IGN)
+		if (number == SIGPIPE || number == SIGXFSZ)
 			sigaction(number, before, NULL);
 		else
-			hwsp_py.PyList_Append(list, hwsp_py.PyLong_FromLong(number));
+			hwsp_py.PyList_Append(list,
+				hwsp_py.PyLong_FromLong(now.sa_handler == SIG_IGN ? -number : number));
 	}
 	return list;
 }

@@ -150,6 +150,7 @@ const char hwsp_python_code[] =
 	"        setattr(sys, '__' + which + '__', made)\n"
 	"    for number in signals:\n"
 	"        own = number == _signal.SIGINT\n"
-	"        _signal.signal(number, _signal.default_int_handler if own else _signal.SIG_DFL)\n"
+	"        action = _signal.default_int_handler if own else _signal.SIG_DFL\n"
+	"        _signal.signal(abs(number), action if number > 0 else _signal.SIG_IGN)\n"
 	"    if add is not None:\n"
 	"        sys.path.insert(0, add)\n";

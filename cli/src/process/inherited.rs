@@ -73,9 +73,14 @@ fn bit(number: c_int) -> u64 {
     1 << (number - 1)
 }
 
+/// Returns the signals of [`CHANGED`] that this process's starter ignored, and those that it blocked: bit n-1 for signal n.
+pub fn signals() -> (u64, u64) {
+    (IGNORED.load(Relaxed), BLOCKED.load(Relaxed))
+}
+
 /// Has the command's program ignore and block the signals that this process's starter ignored and blocked.
 pub fn pass_on(command: &mut Command) {
-    let (ignored, blocked) = (IGNORED.load(Relaxed), BLOCKED.load(Relaxed));
+    let (ignored, blocked) = signals();
     if (ignored, blocked) == (0, 0) {
         return;
     }

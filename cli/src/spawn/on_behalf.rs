@@ -14,6 +14,7 @@ use libc::pid_t;
 use rustix::process::Pid;
 
 use super::library::{Interpreter, Mechanism, RawContext, RawContextOptions, left_out, list};
+use crate::process::inherited;
 
 /// `HWSP_FDS_MAX`.
 pub const FDS_MAX: usize = 240;
@@ -75,6 +76,8 @@ unsafe extern "C" {
         argv: *const *const c_char,
         envp: *const *const c_char,
         python: bool,
+        ignored: u64,
+        blocked: u64,
         description: *mut RawDescription,
     ) -> c_int;
     fn hwsp_context_create_idle(
@@ -97,9 +100,10 @@ unsafe extern "C" {
 /// More files are open than can be passed on, or `/proc` can't be read.
 pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool) -> io::Result<Description> {
     let (argv, envp) = (list(arguments), list(environment));
+    let (ignored, blocked) = inherited::signals();
     let mut raw = Box::new(MaybeUninit::<RawDescription>::zeroed());
     // SAFETY: both lists end with NULL and live until the call is over, which keeps nothing of them.
-    let error = unsafe { hwsp_describe(argv.as_ptr(), envp.as_ptr(), is_python, raw.as_mut_ptr()) };
+    let error = unsafe { hwsp_describe(argv.as_ptr(), envp.as_ptr(), is_python, ignored, blocked, raw.as_mut_ptr()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }

@@ -29,6 +29,18 @@ fn interpreters_that_a_rank_starts_are_forked_too() {
 }
 
 #[test]
+fn children_ignore_and_block_what_their_parent_does() {
+    let Some(fixture) = fixture() else { return };
+    for via in mechanisms() {
+        let program = python(&fixture, &["ignoring.py"]);
+        let executed = fixture.headwater().via(via).run(&program);
+        let forked = warm(&fixture, "fractions").via(via).run(&program);
+        forked.output.assert_same(&executed.output);
+        assert_eq!(forked.number("children_from_zygotes"), 3, "{}", forked.messages);
+    }
+}
+
+#[test]
 fn without_an_owner_they_are_executed() {
     let Some(fixture) = fixture() else { return };
     // A directory in place of the owner's socket: none answers, and no other can be started.

@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
 
 /// Conditions that are not the usual ones. Standard input is a pipe.
-const CONDITIONS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
-                            echo hello | exec nice -n 2 taskset -c 0 \"$@\"";
+const CONDITIONS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP XFSZ; \
+                            exec 7</etc/passwd; echo hello | exec nice -n 2 taskset -c 0 \
+                            env --ignore-signal=CHLD --block-signal=USR2 \"$@\"";
 
 /// The ranks' output, by rank, with the session's name taken out.
 fn reports(session: &Session) -> Vec<Value> {

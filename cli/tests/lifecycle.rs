@@ -12,7 +12,8 @@ use site::running::{Running, processes_called};
 use site::terminal::{on_terminal, terminal};
 use site::{Site, eventually, mechanisms, text};
 
-/// Returns a script that prints `ready`, and waits so that a signal interrupts it at once.
+/// Returns a script that prints `ready`, and waits so that a signal interrupts it at once. Its traps end what it waits for
+/// by SIGKILL: until `sleep` is executed, its process has the traps, too.
 fn waiting(traps: &str) -> String {
     format!("{traps}; sleep 100 & echo ready; while :; do wait; done")
 }
@@ -31,9 +32,10 @@ fn signals_are_passed_on() {
         (Signal::XCPU, "XCPU"),
         (Signal::ALARM, "ALRM"),
         (Signal::URG, "URG"),
+        (Signal::ABORT, "ABRT"),
     ];
     for (via, (signal, name)) in mechanisms().iter().flat_map(|via| signals.map(|signal| (via, signal))) {
-        let script = waiting(&format!("trap 'echo {name}; kill $!; exit 9' {name}"));
+        let script = waiting(&format!("trap 'echo {name}; kill -9 $!; exit 9' {name}"));
         let command = site.command(&["--via", via, "--nodes", "2", "--", "sh", "-c", &script]);
         let running = Running::start(command, 2);
         running.signal(signal);
@@ -92,7 +94,7 @@ fn next_line(output: &mut BufReader<ChildStdout>) -> String {
 #[test]
 fn a_key_of_the_terminal_reaches_each_process_once() {
     let site = Site::new();
-    let script = waiting("trap 'n=$((n + 1))' INT; trap 'echo $n times; kill $!; exit 9' USR1");
+    let script = waiting("trap 'n=$((n + 1))' INT; trap 'echo $n times; kill -9 $!; exit 9' USR1");
     let headwater = site.command(&["--", "sh", "-c", &script]);
     let (mut master, slave) = terminal();
     let running = Running::start(on_terminal(&headwater, &[], slave), 1);

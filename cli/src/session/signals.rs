@@ -11,8 +11,8 @@ use libc::c_int;
 use libc::{SIGKILL, SIGSTOP};
 use rustix::process::Pid;
 use signal_hook::consts::{
-    SIGABRT, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM,
-    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
+    SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM, SIGTRAP,
+    SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::backend::SignalDelivery;
@@ -59,7 +59,7 @@ pub fn watch_for(signals: &[c_int], mut handle: impl FnMut(Signal) -> bool + Sen
 /// Signals that a process can't catch, and those for its own faults.
 const UNCATCHABLE: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
 /// Signals by which the kernel tells this process of its own calls, faults, limits and terminal, and which it handles.
-const OWN: [c_int; 9] = [SIGCHLD, SIGPIPE, SIGXFSZ, SIGBUS, SIGSYS, SIGTRAP, SIGABRT, SIGTTIN, SIGTTOU];
+const OWN: [c_int; 8] = [SIGCHLD, SIGPIPE, SIGXFSZ, SIGBUS, SIGSYS, SIGTRAP, SIGTTIN, SIGTTOU];
 /// The C library's own.
 const RESERVED: std::ops::Range<c_int> = 32..34;
 const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;

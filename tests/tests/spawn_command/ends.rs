@@ -91,7 +91,7 @@ fn send(child: &Child, signal: Signal) {
 #[test]
 fn signals_are_passed_on() {
     for (signal, name) in [(Signal::TERM, "TERM"), (Signal::USR1, "USR1"), (Signal::HUP, "HUP"), (Signal::INT, "INT")] {
-        let script = format!("trap 'echo got; kill $!; exit 5' {name}; sleep 1000 & echo runs; wait");
+        let script = format!("trap 'echo got; kill -9 $!; exit 5' {name}; sleep 1000 & echo runs; wait");
         let (mut child, mut out) = started(&["-n", "3", "--from", "zygote", "--", "bash", "-c", &script], 3);
         send(&child, signal);
         let mut rest = String::new();

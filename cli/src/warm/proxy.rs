@@ -149,6 +149,7 @@ fn describe_request(spec: &RankSpec) -> Result<(OwnedFd, OwnedFd, Description), 
         strings(spec.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect()).map_err(text)?;
     let variables = spec.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let environment = strings(variables.collect()).map_err(text)?;
+    process::inherited::leave_closed();
     let description =
         describe(&arguments, &environment, spec.imports.is_some()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => {

@@ -54,6 +54,19 @@ fn ranks_are_what_exec_makes_them() {
 }
 
 #[test]
+fn what_the_caller_has_closed_is_closed_in_ranks() {
+    let Some(fixture) = fixture() else { return };
+    let script = "import os, sys; os.write(1, b'%d %d\\n' % (sys.stdin is None, os.path.exists('/proc/self/fd/0')))";
+    let program = python(&fixture, &["-c", script]);
+    let prefix = ["sh", "-c", "exec \"$@\" <&-", "sh"];
+    for via in mechanisms() {
+        let session = warm(&fixture, "json").via(via).behind(&prefix).run(&program);
+        assert_eq!(session.output.stdout, "1 0\n", "{:?} {}", session.output, session.messages);
+        assert_eq!(from_zygotes(&session), 1, "{}", session.messages);
+    }
+}
+
+#[test]
 fn libraries_on_the_sessions_own_disk_are_files() {
     let Some(fixture) = fixture() else { return };
     fixture.library("libone.so", "one", &[]);

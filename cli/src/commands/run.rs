@@ -129,7 +129,7 @@ fn may_start_none(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| match Errno::from_io_error(cause.downcast_ref::<io::Error>()?)? {
         Errno::AGAIN => Some("raise the limit of processes (ulimit -u)"),
         // Seccomp filters of containers that don't know clone3.
-        Errno::PERM => Some("a newer container engine allows it"),
+        Errno::PERM => Some("in a container, a newer engine may allow it"),
         _ => None,
     })
 }

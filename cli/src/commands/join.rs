@@ -105,7 +105,7 @@ fn mount(
         is_beside_audit: false,
         is_own_directory: false,
     };
-    let (via, opening) = (Some(Via::Mount(via)), options.opening.opening());
+    let (via, opening) = (Some(Via::Mount(via)), options.opening.mode());
     let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.local.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, sender)?;
     if let Err(error) = daemons.wait_ready(events) {

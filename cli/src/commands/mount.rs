@@ -64,7 +64,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         follows_fork: true,
         cache: options.storage.cache(),
         via: Some(&via),
-        opening: options.opening.opening(),
+        opening: options.opening.mode(),
         verbose: options.verbose,
         is_detached: !options.foreground,
         preload: None,

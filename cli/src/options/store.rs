@@ -76,7 +76,7 @@ enum OpeningOption {
 
 impl OpeningOptions {
     /// Returns the mode.
-    pub fn opening(self) -> Opening {
+    pub fn mode(self) -> Opening {
         match self.opening {
             OpeningOption::NoOpen => Opening::None,
             OpeningOption::Cached => Opening::Cached,

@@ -119,7 +119,7 @@ pub fn service(
         serve: options.served.kinds(),
         follows_fork: options.served.follow_fork,
         cache: options.storage.cache(),
-        opening: options.opening.opening(),
+        opening: options.opening.mode(),
         preload: preload::prepare(
             &options.served.preload(),
             &paths::on_nodes(&options.map, &file),

@@ -178,7 +178,7 @@ impl ServiceRequest<'_> {
             follows_fork: options.service.served.follow_fork,
             cache: storage.cache(),
             via: if has_mount { Some(&via) } else { None },
-            opening: options.service.opening.opening(),
+            opening: options.service.opening.mode(),
             verbose: options.service.verbose,
             is_detached: false,
             preload: self.preload,

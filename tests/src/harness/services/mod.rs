@@ -52,6 +52,8 @@ impl Drop for Services {
 #[derive(Debug)]
 pub struct Slurm<'a> {
     cluster: &'a Cluster,
+    /// Its control groups are its own: nodes of other clusters have the same names.
+    has_groups: bool,
     _services: Services,
 }
 
@@ -108,7 +110,7 @@ impl<'a> Slurm<'a> {
             command.env("PATH", format!("/usr/sbin:{}", std::env::var("PATH").unwrap_or_default()));
             command
         })?;
-        let slurm = Slurm { cluster, _services: services };
+        let slurm = Slurm { cluster, has_groups: tracked_by == "cgroup", _services: services };
         let idle = format!("export SLURM_CONF={SLURM_CONF}; [ \"$(sinfo -h -t idle -o %D)\" = {count} ]");
         match wait_until(READY_MAX, || succeeds(cluster.on(1), &idle)) {
             true => Ok(slurm),
@@ -122,8 +124,10 @@ impl Drop for Slurm<'_> {
         // Its daemons outlive the shell that started them.
         for node in self.cluster.nodes() {
             succeeds(node, "pkill -KILL slurmctld; pkill -KILL slurmd; pkill -KILL munged");
-            // The kernel keeps these.
-            succeeds(node, &format!("find {FREEZER}/slurm_$(hostname) -depth -type d -exec rmdir {{}} +"));
+            if self.has_groups {
+                // The kernel keeps these.
+                succeeds(node, &format!("find {FREEZER}/slurm_$(hostname) -depth -type d -exec rmdir {{}} +"));
+            }
         }
     }
 }

@@ -15,9 +15,7 @@ use headwater_tests::{needs_mounts, needs_root};
 
 /// Time that a reader may stall at a daemon's death.
 const STALL_MAX: Duration = Duration::from_secs(8);
-/// How long no daemon must have started for the supervisor to have stopped.
-const ABSENCE_MIN: Duration = Duration::from_secs(5);
-/// How long that may take.
+/// How long it may take until a supervisor starts no more daemons.
 const GIVING_UP_MAX: Duration = Duration::from_secs(60);
 
 fn fill(fixture: &Fixture) {
@@ -116,18 +114,14 @@ fn when_no_daemon_returns_source_files_are_served() {
     let stop = fixture.outside("stop");
     let running = reader(view.path(), &stop).start();
     let supervisor = view.supervisors();
-    // Until the supervisor starts no more daemons. None may live long, lest it start to count anew.
-    let (begun, mut seen) = (Instant::now(), Instant::now());
-    while seen.elapsed() < ABSENCE_MIN && begun.elapsed() < GIVING_UP_MAX {
-        let daemons: Vec<i32> = supervisor.iter().flat_map(|&pid| children(pid)).collect();
-        daemons.iter().for_each(|&pid| kill(pid));
-        if !daemons.is_empty() {
-            seen = Instant::now();
-        }
+    // Until the supervisor serves by threads of its own. No daemon may live long, lest it start to count anew.
+    let serves = |pid: &i32| fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1);
+    let begun = Instant::now();
+    while !supervisor.iter().any(serves) {
+        assert!(begun.elapsed() < GIVING_UP_MAX, "daemons are still started: {:?}", view.daemons());
+        supervisor.iter().flat_map(|&pid| children(pid)).for_each(kill);
         std::thread::sleep(Duration::from_millis(1));
     }
-    let gave_up = seen.elapsed() >= ABSENCE_MIN;
-    assert!(gave_up, "daemons are still started: {:?}", view.daemons());
     assert_right(&finish(running, &stop), &expected);
     assert_eq!(view.supervisors(), supervisor);
     // A daemon would answer that there is none: the directory is known.

@@ -37,7 +37,7 @@ static inline int run_trial(const struct trial *trials, size_t count, char **arg
 {
 	for (size_t i = 0; argv[1] && i < count; i++)
 		if (!strcmp(trials[i].name, argv[1])) {
-			alarm(50);
+			alarm(100);
 			trials[i].run(argv + 2);
 			return 0;
 		}

@@ -457,12 +457,12 @@ static void owner_killed(char **unused)
 	if (owner == 0) {
 		pspawn_context_t context;
 		/* They end when the trial has failed, too. */
-		alarm(60);
+		alarm(110);
 		make_zygote(&context, "/bin/true");
 		zygote = pspawn_context_zygote(&context);
 		heir = fork();
 		if (heir == 0) {
-			alarm(60);
+			alarm(110);
 			for (;;)
 				pause();
 		}

@@ -184,6 +184,12 @@ static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *ac
 	return error;
 }
 
+/* True for an error after which further attempts are hopeless. */
+static bool is_shortage(int error)
+{
+	return error == EAGAIN || error == ENOMEM;
+}
+
 static pid_t by_posix_spawn(const struct plan *plan, int *error)
 {
 	const struct pspawn_options *options = plan->options;
@@ -210,8 +216,12 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	flags |= options->flags & PSPAWN_SETSID ? POSIX_SPAWN_SETSID : 0;
 	posix_spawnattr_setflags(&attributes, flags);
 	*error = spawn_actions(plan, &actions);
-	if (!*error)
+	if (!*error) {
+		errno = 0;
 		*error = posix_spawn(&pid, plan->path, &actions, &attributes, argv ? argv : none, plan->process->envp);
+		/* glibc 2.31 takes clone's -1 for the error. */
+		*error = *error == EPERM && is_shortage(errno) ? errno : *error;
+	}
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return *error ? -1 : pid;
@@ -235,12 +245,6 @@ static pid_t spawn_one(enum pspawn_mechanism mechanism, struct plan *plan, uint6
 			pid = by_fork(plan, error);
 		return pid;
 	}
-}
-
-/* True for an error after which further attempts are hopeless. */
-static bool is_shortage(int error)
-{
-	return error == EAGAIN || error == ENOMEM;
 }
 
 /* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out

@@ -173,12 +173,28 @@ impl Entries {
         self.inode_hint(path).filter(|_| self.get(path).is_none_or(|entry| !is_single(entry)))
     }
 
-    /// Returns the known names of the file with this inode, if it has several.
-    pub(crate) fn names_of(&self, inode: Inode) -> impl Iterator<Item = &Path> {
-        let is_name = move |entry: &Entry| {
-            entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inode_of(attr) == inode)
+    /// Returns the inodes that changes of a path may concern by another name of a file; with `tree`, also changes below.
+    pub(crate) fn shared_inodes(&self, path: &Path, tree: bool) -> BTreeSet<Inode> {
+        let mut inodes: BTreeSet<Inode> = self.shared_inode(path).into_iter().collect();
+        if !tree {
+            return inodes;
+        }
+        for path in core::iter::once(path).chain(self.descendants(path)) {
+            inodes.extend(self.shared_inode(path));
+            if let Some(Fact::Listing(directory, listing)) = self.fact(path) {
+                inodes.extend(listing.iter().map(|name| (directory.dev_major, directory.dev_minor, name.ino)));
+            }
+        }
+        inodes
+    }
+
+    /// Returns the known names of the files with these inodes that have several.
+    pub(crate) fn names_of(&self, inodes: &BTreeSet<Inode>) -> impl Iterator<Item = &Path> {
+        let is_name = |entry: &Entry| {
+            entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inodes.contains(&inode_of(attr)))
         };
-        self.paths().filter(move |path| self.get(path).is_some_and(is_name))
+        let paths = (!inodes.is_empty()).then(|| self.paths());
+        paths.into_iter().flatten().filter(move |path| self.get(path).is_some_and(is_name))
     }
 
     /// Returns the known paths below `ancestor`.

@@ -114,8 +114,8 @@ impl PassthroughPaths {
         self.directories.contains_key(directory)
     }
 
-    pub(crate) fn extend_inodes(&mut self, inode: Option<Inode>) {
-        self.inodes.extend(inode);
+    pub(crate) fn extend_inodes(&mut self, inodes: BTreeSet<Inode>) {
+        self.inodes.extend(inodes);
     }
 
     /// Returns whether this is a file that the job writes under another name.

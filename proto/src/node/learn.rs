@@ -107,15 +107,15 @@ impl Node {
         if !self.scope.contains(path) || is_known {
             return;
         }
-        let inode = self.entries.shared_inode(path);
-        self.passthrough.extend_inodes(inode);
+        // Writing through one name changes the content of the others. Below a tree no write is announced any more.
+        let inodes = self.entries.shared_inodes(path, tree);
+        let names: Vec<Path> = self.entries.names_of(&inodes).cloned().collect();
+        self.passthrough.extend_inodes(inodes);
         if is_from_above || !self.begin_passthrough_of_directory(path) {
             self.passthrough.insert(path, tree, is_from_above);
             self.announce_passthrough(path, tree, from);
         }
-        // Writing through one name changes the content of the others.
-        let names = inode.into_iter().flat_map(|inode| self.entries.names_of(inode));
-        for name in names.cloned().collect::<Vec<Path>>() {
+        for name in names {
             self.begin_passthrough(&name, false, None);
         }
     }

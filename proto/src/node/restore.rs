@@ -22,9 +22,9 @@ impl Node {
             Memory::Fact(fact) => is_sound(&fact) && self.entries.learn(path, fact) == Learned::New,
             Memory::Content { head, is_linked } => self.restore_content(path, head, is_linked),
             Memory::Passthrough { tree } => {
-                let inode = self.entries.shared_inode(path);
+                let inodes = self.entries.shared_inodes(path, tree);
                 self.passthrough.insert(path, tree, false);
-                self.passthrough.extend_inodes(inode);
+                self.passthrough.extend_inodes(inodes);
                 true
             }
         }

@@ -11,7 +11,8 @@
 #define HWIO_WAIT_BEGINNING_S 0.020
 /* The same before a file of a network file system changes: a node may not see at once that it has changed. */
 #define HWIO_WAIT_CHANGE_S 2.0
-/* A receiver waits so long for a file as the hint describes it: attributes that a node has cached may be older. */
+/* A receiver on another node waits so long for a file as the hint describes it: attributes that a node has cached may be
+ * older. */
 #define HWIO_WAIT_ATTRIBUTES_S 3.0
 /* A receive that takes longer than this, and than this part of the exchange, leaves time for a deferred exchange. */
 #define HWIO_WAIT_IDLE_S 0.020

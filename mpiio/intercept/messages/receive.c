@@ -12,6 +12,7 @@
 #include "intercept/generated-calls.h"
 #include "memory/deferred.h"
 #include "memory/pages.h"
+#include "mpi/mounts.h"
 #include "mpi/typed.h"
 #include "intercept/requests/match.h"
 #include "intercept/requests/requests.h"
@@ -37,7 +38,7 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 		if (cached[i].file && strcmp(cached[i].file->path, hint->path) == 0 &&
 			hwio_identity_agrees(&cached[i].file->identity, &hint->identity, false))
 			return &cached[i];
-	double end = hwio_seconds() + HWIO_WAIT_ATTRIBUTES_S;
+	double end = hwio_seconds() + (hwio_mounts_is_one_node() ? 0 : HWIO_WAIT_ATTRIBUTES_S);
 	struct hwio_file *file;
 	while (!(file = hwio_file_open(hint->path, O_RDONLY, &hint->identity)) && errno != ENOLCK &&
 		hwio_seconds() < end)

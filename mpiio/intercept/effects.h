@@ -15,7 +15,8 @@
 void hwio_before_open(int directory, const char *path, int flags);
 void hwio_before_fopen(const char *path, const char *mode);
 void hwio_before_freopen(FILE *stream);
-/* Other processes can't open a removed or replaced file any more; this process still has it open. */
+/* Other processes can't open a removed or replaced file any more, nor those of a directory; this process still has them
+ * open. */
 void hwio_before_removal(const char *path, int directory);
 /* The program may choose a descriptor number that the engine uses. */
 void hwio_vacate_descriptor(int descriptor);

@@ -137,7 +137,10 @@ void hwio_before_removal(const char *path, int directory)
 	int saved = errno;
 	hwio_kernel_uses(path, PATH_MAX);
 	hwio_incoming_wait();
-	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
+	bool is_known = fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+	if (is_known && S_ISDIR(status.st_mode)) {
+		hwio_settle_everything();
+	} else if (is_known && S_ISREG(status.st_mode)) {
 		struct hwio_file *file = hwio_file_known(status.st_dev, status.st_ino);
 		if (file) {
 			hwio_outstanding_detach(file, false);

@@ -257,6 +257,13 @@ fn threads(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 30, "{contexts:?}");
 }
 
+/// Files that can't be opened any more when their receiver reads.
+fn removed(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "messages/removed.c");
+    assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 4, "{contexts:?}");
+}
+
 /// A receive that is too short for what was read and sent is an error, in each mode.
 fn too_short(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -459,6 +466,12 @@ fn a_number_of_two_files() {
 fn by_threads() {
     crate::with_first(crate::OPEN_MPI, threads);
     crate::with_first(crate::MPICH, threads);
+}
+
+#[test]
+fn removed_by_any_function() {
+    crate::with_first(crate::OPEN_MPI, removed);
+    crate::with_first(crate::MPICH, removed);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #define HWIO_EFFECTS_H
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/uio.h>
@@ -33,6 +34,9 @@ void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int co
 /* The request is a struct aiocb or aiocb64, the list one of pointers to them. */
 void hwio_before_asynchronous(const void *request, bool is_write);
 void hwio_before_list(const void *requests, int count);
+/* The program is about to have another thread, or one that the C library makes to notify it. */
+void hwio_before_thread(void);
+void hwio_before_notification(const struct sigevent *event);
 
 void hwio_before_realloc(void *memory);
 /* From a writable shared mapping on, the file's reads are not deferred. */

@@ -79,6 +79,7 @@ void hwio_before_asynchronous(const void *of, bool is_write)
 		return;
 	hwio_before_output((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
 	hwio_memory_map_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
+	hwio_before_notification(&request->aio_sigevent);
 	if (is_write)
 		hwio_before_change(request->aio_fildes, 0, INT64_MAX);
 }

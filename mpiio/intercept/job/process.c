@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "intercept/files/change.h"
+#include "intercept/effects.h"
 #include "memory/deferred.h"
 #include "memory/lease.h"
 #include "memory/memory_map.h"
@@ -46,11 +46,12 @@ static int create_mpi_thread(pthread_t *thread, const pthread_attr_t *attributes
 	return result;
 }
 
-int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+void hwio_before_thread(void)
 {
+	int saved = errno;
 	/* MPI's own threads don't touch the program's memory by themselves. */
 	if (hwio_depth > 0)
-		return create_mpi_thread(thread, attributes, start, argument);
+		return;
 	/* Only the thread that has called MPI until now may fetch what is pending. */
 	if (!hwio_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();
@@ -59,6 +60,20 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	}
 	if (hwio_threads_are_noted())
 		hwio_threads_begin();
+	errno = saved;
+}
+
+void hwio_before_notification(const struct sigevent *event)
+{
+	if (event && event->sigev_notify == SIGEV_THREAD)
+		hwio_before_thread();
+}
+
+int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+{
+	if (hwio_depth > 0)
+		return create_mpi_thread(thread, attributes, start, argument);
+	hwio_before_thread();
 	return hwio_libc.pthread_create(thread, attributes, start, argument);
 }
 

@@ -219,8 +219,14 @@ fn mixed(mpi: &Mpi) {
 
 /// Runs a program without and with the library: it prints the same. Returns the report of the second run.
 fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
+    contexts_with(mpi, library, source, &[])
+}
+
+/// The same with further arguments.
+fn contexts_with(mpi: &Mpi, library: &Library, source: &str, further: &[&str]) -> Vec<Line> {
     let program = mpi.build(source).unwrap();
-    let job = Job { mpi, ranks: 2, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
+    let arguments = ["{dir}"].iter().chain(further).map(|&one| one.to_owned()).collect();
+    let job = Job { mpi, ranks: 2, program: &program, arguments, variables: vec![] };
     let lines = |done: &Done| {
         assert_eq!(done.output.status, 0, "{}", done.output.stderr);
         let mut lines: Vec<String> = done.output.stdout.lines().map(str::to_owned).collect();
@@ -253,8 +259,17 @@ fn numbers(mpi: &Mpi) {
 /// Threads that scatter at once what each has read.
 fn threads(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let contexts = contexts_of(mpi, &library, "c/threads.c");
+    let contexts = contexts_of(mpi, &library, "threads/threads.c");
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 30, "{contexts:?}");
+}
+
+/// Threads that the program makes otherwise than by pthread_create: what they may access is not deferred.
+fn other_threads(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    for made in ["thread", "timer"] {
+        let contexts = contexts_with(mpi, &library, "threads/other.c", &[made]);
+        assert!(contexts.iter().all(|context| context.transformed == 0), "{made}: {contexts:?}");
+    }
 }
 
 /// Files that can't be opened any more when their receiver reads.
@@ -472,6 +487,12 @@ fn by_threads() {
 fn removed_by_any_function() {
     crate::with_first(crate::OPEN_MPI, removed);
     crate::with_first(crate::MPICH, removed);
+}
+
+#[test]
+fn by_threads_of_the_c_library() {
+    crate::with_first(crate::OPEN_MPI, other_threads);
+    crate::with_first(crate::MPICH, other_threads);
 }
 
 #[test]

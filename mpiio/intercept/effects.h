@@ -34,6 +34,8 @@ void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int co
 /* The request is a struct aiocb or aiocb64, the list one of pointers to them. */
 void hwio_before_asynchronous(const void *request, bool is_write);
 void hwio_before_list(const void *requests, int count);
+void hwio_before_fork(void);
+void hwio_after_fork(pid_t child);
 /* The program is about to have another thread, or one that the C library makes to notify it. */
 void hwio_before_thread(void);
 void hwio_before_notification(const struct sigevent *event);

@@ -15,13 +15,16 @@
 #include "real.h"
 #include "variant.h"
 
-/* The child of an MPI process can't use MPI; nothing is deferred in it. */
-pid_t hwio_fork(void)
+void hwio_before_fork(void)
 {
 	hwio_settle_everything();
 	/* Under the lock, so that no other thread holds it in the child. */
 	hwio_enter();
-	pid_t child = hwio_libc.fork();
+}
+
+/* The child of an MPI process can't use MPI; nothing is deferred in it. */
+void hwio_after_fork(pid_t child)
+{
 	int saved = errno;
 	if (child == 0) {
 		hwio_mode = HWIO_OFF;
@@ -30,7 +33,6 @@ pid_t hwio_fork(void)
 	}
 	hwio_leave();
 	errno = saved;
-	return child;
 }
 
 /* MPI's own threads block the program's signals. Otherwise its handlers would run there while the program's thread has

@@ -157,6 +157,26 @@ STEP(written_to_a_pipe)
 	}
 }
 
+/* A child that the C library's fork() doesn't make. */
+STEP(seen_by_a_bare_child)
+{
+	if (rank == 0) {
+#if __GLIBC_PREREQ(2, 34)
+		pid_t child = _Fork();
+#else
+		pid_t child = fork();
+#endif
+		int status = 0;
+
+		if (child == 0) {
+			note_sum("child's", work->data, work->bytes);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		note_result("status", status);
+	}
+}
+
 STEP(written_by_a_stream)
 {
 	if (rank == 0) {
@@ -319,7 +339,7 @@ STEP(buffers_change)
 	X(root_changes) X(root_looks) X(root_sends) X(others_go_on) X(others_change_late) X(half_is_written) \
 	X(written_to_two_places) X(opened_to_append) X(append_set_later) X(opened_to_read) X(descriptor_closed) \
 	X(written_to_a_device) X(written_to_a_pipe) X(written_by_a_stream) X(written_behind_the_end) \
-	X(in_synchronous_file) X(limited) X(disk_full)
+	X(in_synchronous_file) X(limited) X(disk_full) X(seen_by_a_bare_child)
 #define AFTER(X) \
 	X(read_back) X(seen_by_others) X(seen_by_a_process) X(mapped) X(cut) X(moved_away) X(overwritten_in_part) \
 	X(written_once_more) X(buffers_change)

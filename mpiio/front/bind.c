@@ -58,6 +58,12 @@ void *hwio_next(const char *name)
 	return function;
 }
 
+void *hwio_next_of_libc(const char *name)
+{
+	void *function = hwio_next(name);
+	return function ? function : hwio_local_function(name);
+}
+
 void *hwio_bind(unsigned int slot)
 {
 	bool is_final = true;
@@ -70,7 +76,7 @@ void *hwio_bind(unsigned int slot)
 		return fallback_for(slot);
 	int error = errno;
 	bound[bindings++] = slot;
-	function = slot < hwio_slots_of_mpi ? hwio_pick(slot, &is_final) : hwio_next(hwio_names[slot]);
+	function = slot < hwio_slots_of_mpi ? hwio_pick(slot, &is_final) : hwio_next_of_libc(hwio_names[slot]);
 	bindings--;
 	errno = error;
 	if (function == NULL)

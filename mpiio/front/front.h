@@ -32,6 +32,10 @@ static inline void *hwio_slot(unsigned int slot)
 /* Returns the next function of this name behind the front, as the loader would find it; NULL if there is none. */
 void *hwio_next(const char *name);
 
+/* The same, or the function of a library that the loader doesn't search: of one that was loaded with RTLD_LOCAL, or that
+ * such a library needs, as librt before glibc 2.34. Then that library stays loaded. */
+void *hwio_next_of_libc(const char *name);
+
 /* A loaded object that defines a symbol. */
 struct hwio_object {
 	const char *path;
@@ -46,6 +50,9 @@ void *hwio_object_function(uintptr_t base, const char *name);
 
 /* Returns the function of the first library that defines it, except the front and the program. */
 void *hwio_library_function(const char *name);
+
+/* The same from all of its versions: the one that new programs get. The library stays loaded. */
+void *hwio_local_function(const char *name);
 
 /* Returns the base of the front's own object. */
 uintptr_t hwio_front_base(void);

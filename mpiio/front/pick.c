@@ -92,7 +92,8 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 	return false;
 }
 
-/* Redirects libc's slots to the variant; MPI's slots are filled at their first use. */
+/* Redirects libc's slots to the variant, but those of functions that the process doesn't have yet. MPI's slots are filled
+ * at their first use. */
 static void redirect_libc(void)
 {
 	size_t at = 0;
@@ -101,7 +102,8 @@ static void redirect_libc(void)
 		for (size_t turn = 0; turn < variant->entry_count; turn++, at = (at + 1) % variant->entry_count) {
 			const struct hwio_entry *entry = &variant->entries[at];
 			if (strcmp(entry->name, hwio_names[slot]) == 0) {
-				__atomic_store_n(&hwio_slots[slot], entry->call, __ATOMIC_RELEASE);
+				if (hwio_slots[slot] != NULL || hwio_next_of_libc(entry->name) != NULL)
+					__atomic_store_n(&hwio_slots[slot], entry->call, __ATOMIC_RELEASE);
 				break;
 			}
 		}
@@ -234,7 +236,7 @@ static const struct hwio_variant *load(const char *path, unsigned int major, con
 		dlerror();
 		return NULL;
 	}
-	return found->start(libmpi, hwio_next) == 0 ? found : NULL;
+	return found->start(libmpi, hwio_next_of_libc) == 0 ? found : NULL;
 }
 
 static bool is_off(void)

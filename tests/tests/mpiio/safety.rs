@@ -6,7 +6,7 @@ use std::process::Command;
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::services::environment;
-use headwater_tests::harness::skipped;
+use headwater_tests::harness::{Fixture, Program, headwater_binary, skipped};
 
 use crate::job::{Done, Job, differences};
 use crate::report::transformed_sites;
@@ -227,4 +227,22 @@ fn disk_full() {
 fn a_child_made_past_the_c_library() {
     crate::with_first(crate::OPEN_MPI, unnoticed_child);
     crate::with_first(crate::MPICH, unnoticed_child);
+}
+
+/// A library that an interpreter loads for itself needs another one, whose function the front interposes.
+#[test]
+fn functions_of_local_libraries() {
+    let Some(front) = headwater_binary().ancestors().nth(2).map(|to| to.join("lib/libheadwater-mpiio.so")) else {
+        return skipped("the library is not installed");
+    };
+    let fixture = Fixture::new("local");
+    let directory = fixture.shared().display().to_string();
+    let shared = ["-shared", "-fPIC", "-fno-builtin"];
+    fixture.build("mpiio/preloaded/local.c", "libdrawing.so", &[&shared[..], &["-DIS_DRAWING"]].concat());
+    let needs = format!("-Wl,--no-as-needed,-rpath,{directory}");
+    let flags = [&shared[..], &["-DIS_PLUGIN", "-L", &directory, &needs, "-ldrawing"]].concat();
+    let plugin = fixture.build("mpiio/preloaded/local.c", "plugin.so", &flags);
+    let program = fixture.build("mpiio/preloaded/local.c", "program", &[]);
+    let output = Program::new(program).arg(plugin).env("LD_PRELOAD", front).env("HEADWATER_IO", "auto").run();
+    assert_eq!((output.status, output.stdout.as_str()), (0, "drawn, timed\n"), "{output:?}");
 }

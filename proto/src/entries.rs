@@ -2,7 +2,8 @@
 //! its names, a file's by content. Only content can be removed again.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::btree_map::Entry as Slot;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::cell::OnceCell;
 
 use hashbrown::HashTable;
@@ -35,6 +36,8 @@ pub(crate) struct Entries {
     by_path: HashTable<Box<Entry>>,
     /// All paths, computed when they are first needed in order.
     ordered: OnceCell<BTreeSet<Path>>,
+    /// The known names of files that have several.
+    names: BTreeMap<Inode, BTreeSet<Path>>,
     entries_max: usize,
     /// Bytes of all listings.
     listing_bytes: u64,
@@ -46,6 +49,7 @@ impl Entries {
         Entries {
             by_path: HashTable::new(),
             ordered: OnceCell::new(),
+            names: BTreeMap::new(),
             entries_max,
             listing_bytes: 0,
             listings_bytes_max: LISTINGS_BYTES_MAX,
@@ -104,6 +108,9 @@ impl Entries {
             None if is_full => Learned::Full,
             None => {
                 let entry = Box::new(Entry::new(path.clone(), fact));
+                if let Some(inode) = inode_of_several(&entry) {
+                    self.names.entry(inode).or_default().insert(path.clone());
+                }
                 self.by_path.insert_unique(path.hash(), entry, |entry| entry.path.hash());
                 if let Some(ordered) = self.ordered.get_mut() {
                     ordered.insert(path.clone());
@@ -122,6 +129,14 @@ impl Entries {
         let entry = self.by_path.find_entry(path.hash(), |entry| entry.path == *path).ok()?.remove().0;
         if let Some(ordered) = self.ordered.get_mut() {
             ordered.remove(path);
+        }
+        if let Some(inode) = inode_of_several(&entry)
+            && let Slot::Occupied(mut names) = self.names.entry(inode)
+        {
+            names.get_mut().remove(path);
+            if names.get().is_empty() {
+                names.remove();
+            }
         }
         self.listing_bytes -= listing_bytes(&entry.fact);
         if let Some(directory) = path.parent().and_then(|at| self.get_mut(&at)?.directory.as_mut())
@@ -169,8 +184,10 @@ impl Entries {
 
     /// Returns the inode of a path that may be one of several names of a file.
     pub(crate) fn shared_inode(&self, path: &Path) -> Option<Inode> {
-        let is_single = |entry: &Entry| !entry.is_file() || entry.attr().is_none_or(|attr| attr.nlink < 2);
-        self.inode_hint(path).filter(|_| self.get(path).is_none_or(|entry| !is_single(entry)))
+        match self.get(path) {
+            Some(entry) => inode_of_several(entry),
+            None => self.inode_hint(path),
+        }
     }
 
     /// Returns the inodes that changes of a path may concern by another name of a file; with `tree`, also changes below.
@@ -190,11 +207,7 @@ impl Entries {
 
     /// Returns the known names of the files with these inodes that have several.
     pub(crate) fn names_of(&self, inodes: &BTreeSet<Inode>) -> impl Iterator<Item = &Path> {
-        let is_name = |entry: &Entry| {
-            entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inodes.contains(&inode_of(attr)))
-        };
-        let paths = (!inodes.is_empty()).then(|| self.paths());
-        paths.into_iter().flatten().filter(move |path| self.get(path).is_some_and(is_name))
+        inodes.iter().filter_map(|inode| self.names.get(inode)).flatten()
     }
 
     /// Returns the known paths below `ancestor`.
@@ -205,6 +218,11 @@ impl Entries {
             .take_while(move |path| path.as_bytes().starts_with(prefix))
             .filter(move |path| *path != ancestor && path.is_within(ancestor))
     }
+}
+
+/// Returns the inode of a file that has several names.
+fn inode_of_several(entry: &Entry) -> Option<Inode> {
+    entry.attr().filter(|attr| entry.is_file() && attr.nlink > 1).map(inode_of)
 }
 
 fn listing_bytes(fact: &Fact) -> u64 {

@@ -217,10 +217,12 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	posix_spawnattr_setflags(&attributes, flags);
 	*error = spawn_actions(plan, &actions);
 	if (!*error) {
+		int saved = errno;
 		errno = 0;
 		*error = posix_spawn(&pid, plan->path, &actions, &attributes, argv ? argv : none, plan->process->envp);
 		/* glibc 2.31 takes clone's -1 for the error. */
 		*error = *error == EPERM && is_shortage(errno) ? errno : *error;
+		errno = saved;
 	}
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);

@@ -272,7 +272,7 @@ fn other_threads(mpi: &Mpi) {
     }
 }
 
-/// Files that can't be opened any more when their receiver reads.
+/// Files that can't be opened any more when their receivers read them.
 fn removed(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
     let contexts = contexts_of(mpi, &library, "messages/removed.c");

@@ -51,7 +51,8 @@ void *hwio_object_function(uintptr_t base, const char *name);
 /* Returns the function of the first library that defines it, except the front and the program. */
 void *hwio_library_function(const char *name);
 
-/* The same from all of its versions: the one that new programs get. The library stays loaded. */
+/* The same; if the library has several versions of the function, the one that new programs get. The library stays
+ * loaded. */
 void *hwio_local_function(const char *name);
 
 /* Returns the base of the front's own object. */

@@ -48,8 +48,9 @@ def run(*arguments, **options):
 
 
 def end_by(number):
-    child = subprocess.Popen([sys.executable, "-c", WARM + "; sys.stdout.flush(); import time; time.sleep(100)"],
-                             stdout=subprocess.PIPE, text=True)
+    # Short pauses: a signal that arrives just before the system call of a pause is acted on only after it.
+    code = WARM + "; sys.stdout.flush(); import time; [time.sleep(0.01) for _ in range(10000)]"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     child.stdout.readline()
     child.send_signal(number)
     print(signal.Signals(number).name, child.wait())

@@ -1,5 +1,5 @@
 import made, asyncio, atexit, concurrent.futures, contextlib, inspect, multiprocessing, os, signal, subprocess, sys
-import threading, traceback
+import threading, time, traceback
 
 
 def square(number):
@@ -21,9 +21,12 @@ if __name__ == "__main__":
     print(asyncio.run(later()))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         print("threads", list(pool.map(square, range(5))))
-    signal.signal(signal.SIGALRM, lambda number, frame: print("signal", number, flush=True))
+    signals = []
+    signal.signal(signal.SIGALRM, lambda number, frame: signals.append(number))
     signal.setitimer(signal.ITIMER_REAL, 0.01)
-    signal.pause()
+    while not signals:
+        time.sleep(0.001)
+    print("signal", *signals, flush=True)
     os.environ["ADDED"] = "yes"
     print(subprocess.run(["sh", "-c", "echo $ADDED"], stdout=subprocess.PIPE).stdout)
     print([(frame.filename, frame.function) for frame in inspect.stack()])

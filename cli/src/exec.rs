@@ -25,11 +25,11 @@ use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
-use crate::process::inherited;
-use crate::process::monotonic_us;
+use crate::process::{inherited, monotonic_us};
 use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
+use crate::status::Ending;
 use crate::via::prefix;
 use crate::warm::{self, NotBegun, RankSpec, become_rank};
 
@@ -110,7 +110,8 @@ pub fn exec(options: &ExecOptions) -> u8 {
     }
 }
 
-/// Traces the program and writes its events to a file, with what is missing in them. Returns its exit status.
+/// Traces the program and writes its events to a file, with what is missing in them. Ends by the signal that ended the
+/// program, or returns its exit status.
 fn trace(options: &headwater_tracer::Options, events: &Path, execute: impl Fn() -> u8) -> u8 {
     // A file that another user has put there is not written to.
     let Ok(file) = File::options().write(true).create_new(true).mode(0o600).open(events) else { return execute() };
@@ -131,7 +132,7 @@ fn trace(options: &headwater_tracer::Options, events: &Path, execute: impl Fn() 
         },
     });
     let _ = file.flush();
-    status
+    Ending::from(status).repeat()
 }
 
 /// How a process of a job finds its node's daemon.

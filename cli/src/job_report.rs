@@ -58,7 +58,7 @@ impl JobReport {
             began_unix_ms: self.start.unix_ms(),
             daemons_ready_us: us(summary.timeline.daemons_ready_ms),
             program_exit_us: us(summary.timeline.program_exit_ms),
-            exit_status: summary.exit_status,
+            exit_status: summary.exit_status.code,
         };
         let report = merger.finish(run, ranks);
         if let Some(file) = &self.file

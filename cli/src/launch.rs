@@ -7,7 +7,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use crate::options::inner::TraceOptions;
 use crate::process::{self, inherited};
 use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
+use crate::status::{Ending, FAILURE};
 use crate::via::prefix;
 use crate::warm::options::RankOptions;
 
@@ -171,10 +171,12 @@ impl Processes {
         !self.running.is_empty() && self.running.iter().all(|child| state(child) == Some('T'))
     }
 
-    /// Returns the highest exit status of all, as `srun` does; 128 + n for a process that signal n ended.
-    pub fn status(&self) -> u8 {
-        let status = |s: &ExitStatus| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or(0));
-        self.ended.iter().map(status).max().map_or(crate::status::FAILURE, |highest| highest as u8)
+    /// Returns how the processes ended: as one of them if all ended alike, or by the highest exit status, as `srun` does.
+    pub fn ending(&self) -> Ending {
+        let mut endings = self.ended.iter().map(|&status| Ending::from(status));
+        let Some(first) = endings.next() else { return FAILURE.into() };
+        let join = |some: Ending, other: Ending| if some == other { some } else { some.code.max(other.code).into() };
+        endings.fold(first, join)
     }
 
     fn kill(&mut self) {

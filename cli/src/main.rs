@@ -54,7 +54,7 @@ use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
 use crate::config::defaults::Defaults;
 use crate::io::commands::IoCommand;
-use crate::status::FAILURE;
+use crate::status::{Ending, FAILURE};
 use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
 
@@ -144,7 +144,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     let done = match command {
         Command::Run(mut options) => {
             let in_session = std::env::var_os(launch::SESSION).is_some();
-            options.settle(of("run"), in_session).and_then(|()| commands::run::run(&options))
+            options.settle(of("run"), in_session).and_then(|()| commands::run::run(&options)).map(Ending::repeat)
         }
         Command::Spawn(options) => commands::spawn::spawn(&options),
         Command::Start(mut options) => {
@@ -153,7 +153,11 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Stop(options) => commands::stop::stop(&options),
         Command::Record(mut options) => {
             let in_session = std::env::var_os(launch::SESSION).is_some();
-            options.run.settle(of("record"), in_session).and_then(|()| commands::record::record(options))
+            options
+                .run
+                .settle(of("record"), in_session)
+                .and_then(|()| commands::record::record(options))
+                .map(Ending::repeat)
         }
         Command::Explain(mut options) => {
             options.service.settle(of("explain"), false).and_then(|()| commands::explain::explain(options))

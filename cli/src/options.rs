@@ -48,8 +48,9 @@ Examples:
   headwater run --show-scope -- python3 train.py
   HEADWATER_SUMMARY=1 headwater run -- ./app
 
-Exit status: That of the program, of several processes the highest; 128+n if signal n ended it; 127 if it \
-was not found, 126 if it could not be executed; 125 if the command line of headwater itself is wrong.
+Exit status: That of the program, of several processes the highest; if a signal ended it, the same signal ends \
+headwater, and a shell shows 128+n; 127 if it was not found, 126 if it could not be executed; 125 if the command line of \
+headwater itself is wrong.
 
 In front of a launcher (srun, mpirun, mpiexec, prterun, flux run, jsrun) the program is served on the nodes on \
 which the launcher starts it. The scope has no directories of programs that a wrapper starts \

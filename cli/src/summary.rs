@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::message::log;
 use crate::process::monotonic_us;
-use crate::status::FAILURE;
+use crate::status::{Ending, FAILURE};
 use crate::via::{Choice, Mechanism};
 use crate::warm::Forked;
 
@@ -94,7 +94,7 @@ pub struct Summary {
     /// How many that these started were forked from a zygote.
     pub children_from_zygotes: u32,
     /// The exit status.
-    pub exit_status: u8,
+    pub exit_status: Ending,
     /// How the files reached the program: the mechanism's name, as `--via` has it.
     pub via: String,
     /// The reason for the mechanism.
@@ -178,8 +178,8 @@ impl Summary {
     /// Reports an error of the run itself, after the program has ended.
     pub fn fail(&mut self, error: &anyhow::Error) {
         log(format_args!("{error:#}"));
-        if self.exit_status == 0 {
-            self.exit_status = FAILURE;
+        if self.exit_status == Ending::default() {
+            self.exit_status = FAILURE.into();
         }
     }
 

@@ -27,8 +27,8 @@ pub enum Message {
     Lost(u64),
     /// Tracing has ended before the program: at nanoseconds since its start.
     Released(u64),
-    /// The program has ended: its exit status, or 128 and the number of the signal.
-    Ended(u8),
+    /// The program has ended: its wait status.
+    Ended(i32),
 }
 
 /// What a filter can't let a process have.
@@ -126,7 +126,7 @@ impl Messages {
     }
 
     /// Reports the program's end, and nothing after it.
-    pub(crate) fn ended(&mut self, status: u8) {
+    pub(crate) fn ended(&mut self, status: i32) {
         if self.lost > 0 {
             let lost = self.lost;
             self.write(|to| writeln!(to, "#lost {lost}"));

@@ -354,13 +354,13 @@ impl Processes {
             request::resume(caller, Resume::ToCall, 0);
         }
         let is_process = self.threads.remove(&thread).is_none_or(|known| known.process == thread);
-        let status = if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
         if is_process {
+            let code = if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
             let at_ns = self.now_ns();
-            self.messages.event(&Event::End { at_ns, process: thread as u32, status: status as u32 });
+            self.messages.event(&Event::End { at_ns, process: thread as u32, status: code as u32 });
         }
         if thread == self.program {
-            self.messages.ended(status as u8);
+            self.messages.ended(status);
             self.affinity.lift(self.threads.keys().copied());
             // The caller ends now; what the program has left running is followed to its end.
             crate::signals::outlive_caller();

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use libc::pid_t;
@@ -74,9 +76,8 @@ pub fn start(options: &Options, execute: impl FnOnce() -> u8) -> io::Result<Trac
 }
 
 impl Traced {
-    /// Passes each report to `handle`. Returns the program's exit status when it has ended: 128 and the number of the
-    /// signal that ended it.
-    pub fn wait(mut self, mut handle: impl FnMut(Message)) -> u8 {
+    /// Passes each report to `handle`. Returns how the program ended, when it has.
+    pub fn wait(mut self, mut handle: impl FnMut(Message)) -> ExitStatus {
         let mut line = Vec::new();
         let status = loop {
             line.clear();
@@ -91,15 +92,15 @@ impl Traced {
             }
         };
         signals::restore();
-        status
+        ExitStatus::from_raw(status)
     }
 
-    /// Returns the exit status of a tracer that was killed, and the program with it.
-    fn tracer_status(&self) -> u8 {
+    /// Returns the wait status of a tracer that was killed, and the program with it.
+    fn tracer_status(&self) -> i32 {
         let mut status = 0;
         // SAFETY: it writes to `status` alone.
         unsafe { libc::waitpid(self.tracer, &raw mut status, 0) };
-        if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) as u8 } else { libc::WEXITSTATUS(status) as u8 }
+        status
     }
 }
 

@@ -23,6 +23,7 @@ use crate::options::inner::TraceOptions;
 use crate::options::run::RunOptions;
 use crate::output_file;
 use crate::seal::options::SealedOptions;
+use crate::status::Ending;
 use crate::via::Via;
 use crate::warm::options::RankOptions;
 
@@ -113,7 +114,7 @@ fn serve(mut options: ExplainOptions) -> Result<(ExplainOptions, Traced)> {
     let ran = ran?;
     let notes = text.lines().filter_map(|line| line.strip_prefix(missing::LINE)).map(str::to_owned).collect();
     let events = text.lines().filter_map(Event::parse).collect();
-    let mut traced = Traced::new(&options.program, ran.status, events, notes);
+    let mut traced = Traced::new(&options.program, ran.ending.code, events, notes);
     if let Some(details) = ran.details {
         let started_us = text.lines().find_map(|line| line.strip_prefix(missing::START)?.parse().ok());
         attribute(&options, &mut traced, &details, started_us.unwrap_or(0));
@@ -202,7 +203,7 @@ fn trace(options: &ExplainOptions) -> Result<Traced> {
             None => {}
         },
     });
-    Ok(Traced::new(&options.program, status, events, notes))
+    Ok(Traced::new(&options.program, Ending::from(status).code, events, notes))
 }
 
 /// Returns whether a program is known to trace others.

@@ -13,10 +13,11 @@ use crate::options::inner::TraceOptions;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
 use crate::seal::options::SEALED;
+use crate::status::Ending;
 
-/// Runs the program on one node without preloading, and writes the closure. Returns the program's exit status, even
+/// Runs the program on one node without preloading, and writes the closure. Returns how the program ended, even
 /// if the closure can't be written.
-pub fn record(mut options: RecordOptions) -> Result<u8> {
+pub fn record(mut options: RecordOptions) -> Result<Ending> {
     let sealed = &options.run.sealed.sealed;
     ensure!(sealed.is_none(), "a sealed run is not recorded: unset {SEALED}, or leave --sealed out");
     (options.run.nodes, options.run.records) = (1, true);
@@ -28,7 +29,7 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
     options.run.trace.events = Some(events.clone());
     let ran = run::run_here(&options.run, run::progress(&options.run));
     let traced = TraceOptions::take(&events);
-    let Ran { status, recorded, .. } = ran?;
+    let Ran { ending, recorded, .. } = ran?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(
             "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` shows why"
@@ -53,5 +54,5 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
         // The program has run, so its status counts.
         Err(error) => log(format_args!("warning: {error:#}")),
     }
-    Ok(status)
+    Ok(ending)
 }

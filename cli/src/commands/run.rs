@@ -33,6 +33,7 @@ use crate::session::records::Records;
 use crate::session::serving::{ServiceRequest, Serving};
 use crate::session::signals;
 use crate::session::wait::wait_for;
+use crate::status::Ending;
 use crate::summary::{Start, Summary};
 use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via, probe_if};
@@ -41,8 +42,8 @@ use crate::warm::Forked;
 /// The option for directories.
 const SHARED: &str = "--shared ";
 
-/// Runs the program and returns the exit status.
-pub fn run(options: &RunOptions) -> Result<u8> {
+/// Runs the program and returns how it ended.
+pub fn run(options: &RunOptions) -> Result<Ending> {
     if let Some(session) = &options.use_session {
         return rendezvous::run_in(options, session);
     }
@@ -65,7 +66,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
             return rendezvous::run_without(options, &error);
         }
     }
-    run_here(options, progress).map(|ran| ran.status)
+    run_here(options, progress).map(|ran| ran.ending)
 }
 
 /// Begins to show the progress until the program's start.
@@ -79,8 +80,8 @@ pub type Recorded = Option<Vec<String>>;
 /// A run that has ended.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// The program's exit status.
-    pub status: u8,
+    /// How the program ended.
+    pub ending: Ending,
     /// What it used, if the options have that recorded.
     pub recorded: Recorded,
     /// What is known of its session; `None` if the program was not run, or without any.
@@ -103,8 +104,8 @@ pub struct Details {
 }
 
 impl Ran {
-    fn with(status: u8) -> Ran {
-        Ran { status, ..Ran::default() }
+    fn with(ending: impl Into<Ending>) -> Ran {
+        Ran { ending: ending.into(), ..Ran::default() }
     }
 }
 
@@ -175,7 +176,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
-        Err(Interrupted(number)) => return Ok(Ran::with((128 + number) as u8)),
+        Err(Interrupted(number)) => return Ok(Ran::with(Ending::by(number))),
     };
     drop((opened, progress));
     if serving.is_none() {
@@ -200,7 +201,7 @@ fn run_beside(options: &RunOptions, progress: Progress) -> Result<Ran> {
     report(options, &options.program[0], &summary);
     let report = job_report.zip(merger).map(|(to, merger)| to.write(merger, options.nodes, &summary));
     let details = Details { scope: scope.clone(), directory, began_us: start.monotonic_us(), report, summary };
-    Ok(Ran { status: details.summary.exit_status, recorded, details: Some(details) })
+    Ok(Ran { ending: details.summary.exit_status, recorded, details: Some(details) })
 }
 
 /// Prints the scope and the mechanism as the options want it; returns whether that is all.
@@ -278,14 +279,14 @@ fn hint(
     hints.iter().flatten().for_each(log);
 }
 
-/// Starts the processes, forwards signals and waits; returns the exit status.
+/// Starts the processes, forwards signals and waits; returns how they ended.
 fn supervise(
     (options, io): (&RunOptions, &IoOptions),
     choice: &Choice,
     nodes: &[u32],
     serving: &mut Option<Serving>,
     events: &Receiver<Event>,
-) -> Result<u8> {
+) -> Result<Ending> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.access)));
     let launch = Launch {
         program: &options.program,
@@ -298,7 +299,7 @@ fn supervise(
         session,
     };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
-        return Ok((128 + number) as u8);
+        return Ok(Ending::by(number));
     }
     wait_for(launch.start()?, events, |event| {
         let Event::Daemon(output) = event else { return };

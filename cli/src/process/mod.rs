@@ -101,10 +101,11 @@ pub fn parent_of(process: Pid) -> Option<Pid> {
     Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
 }
 
-/// Ends this process by a signal, without a core file.
+/// Ends this process by a signal. It leaves no core file, also where a program takes these.
 pub fn end_by(number: i32) -> ! {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     // SAFETY: the set is this function's own, and filled before it is used; a default action runs no code of this
     // process.
     unsafe {

@@ -41,21 +41,22 @@ use crate::session::events::Event;
 use crate::session::opened::Opened;
 use crate::session::signals;
 use crate::session::wait::wait;
+use crate::status::Ending;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 
 /// Timeout of the front end's answer.
 const WELCOME_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the launcher and returns its exit status.
-pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result<u8> {
+/// Runs the launcher and returns how it ended.
+pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result<Ending> {
     let start = Start::now();
     let job_report = JobReport::of(options, start).filter(|_| !options.show_scope);
     let opened = Opened::default();
     let (scope, program) = discover_all(&options.service, &programs(found), &opened);
     if options.show_scope {
         show(io::stdout(), format_args!("{}\n{scope}", found.explanation));
-        return Ok(0);
+        return Ok(Ending::default());
     }
     if options.service.verbose {
         log(&found.explanation);
@@ -119,14 +120,14 @@ pub fn run(options: &RunOptions, found: &Prepared, progress: Progress) -> Result
     Ok(summary.exit_status)
 }
 
-/// Runs the launcher without a session, because none could be made; returns its exit status.
+/// Runs the launcher without a session, because none could be made; returns how it ended.
 fn run_unserved(
     options: &RunOptions,
     found: &Prepared,
     events: &Receiver<Event>,
     why: &anyhow::Error,
     start: Start,
-) -> Result<u8> {
+) -> Result<Ending> {
     allow_without(options, &format!("{why:#}"))?;
     warn_without(why);
     let mut summary = Summary::new(0, 0, &Choice::off(format!("{why:#}")));
@@ -182,8 +183,8 @@ pub fn open_front(
     Ok((front, job))
 }
 
-/// Runs the command in an existing session, or without Headwater if that fails; returns its exit status.
-pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
+/// Runs the command in an existing session, or without Headwater if that fails; returns how it ended.
+pub fn run_in(options: &RunOptions, session: &str) -> Result<Ending> {
     if options.report.is_some() {
         log(
             "note: --report is for sessions that end with the program; --session writes none. `headwater stats` shows a session's counters",
@@ -195,9 +196,9 @@ pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
     }
 }
 
-/// Runs the command in the session of this process's job; returns its exit status. `None` if there is none that serves
+/// Runs the command in the session of this process's job; returns how it ended. `None` if there is none that serves
 /// what the options ask for.
-pub fn run_in_job(options: &RunOptions) -> Option<Result<u8>> {
+pub fn run_in_job(options: &RunOptions) -> Option<Result<Ending>> {
     let asks_more = options.show_scope || options.report.is_some() || options.summary_json.is_some();
     if asks_more || options.sealed.sealed.is_some() || options.nodes > 1 || options.ppn > 1 {
         return None;
@@ -238,7 +239,7 @@ pub fn begin_launch(session: &str, job: &Job) -> Result<FrontClient> {
 }
 
 /// Runs the command without Headwater, and reports why.
-pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
+pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<Ending> {
     allow_without(options, &format!("{why:#}"))?;
     warn_without(why);
     run_command(&plain_command(options))
@@ -253,7 +254,7 @@ fn plain_command(options: &RunOptions) -> Vec<OsString> {
     options.program.iter().filter(|argument| Some(*argument) != options.marker.as_ref()).cloned().collect()
 }
 
-fn run_command(arguments: &[OsString]) -> Result<u8> {
+fn run_command(arguments: &[OsString]) -> Result<Ending> {
     let (sender, events) = channel();
     signals::watch_all(sender)?;
     wait(start_launcher(arguments)?, &events, |_| {})

@@ -9,9 +9,10 @@ use crate::launch::Processes;
 use crate::rendezvous::events::NodeEvent;
 use crate::session::events::Event;
 use crate::session::signals;
+use crate::status::Ending;
 
-/// Waits for the launcher and forwards signals; returns its exit status. Calls `handle` with each node event.
-pub fn wait(launcher: Processes, events: &Receiver<Event>, mut handle: impl FnMut(NodeEvent)) -> Result<u8> {
+/// Waits for the launcher and forwards signals; returns how it ended. Calls `handle` with each node event.
+pub fn wait(launcher: Processes, events: &Receiver<Event>, mut handle: impl FnMut(NodeEvent)) -> Result<Ending> {
     wait_for(launcher, events, |event| {
         if let Event::Node(event) = event {
             handle(event);
@@ -20,7 +21,7 @@ pub fn wait(launcher: Processes, events: &Receiver<Event>, mut handle: impl FnMu
 }
 
 /// As [`wait`]; `handle` gets all events but signals.
-pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: impl FnMut(Event)) -> Result<u8> {
+pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: impl FnMut(Event)) -> Result<Ending> {
     let launched = Instant::now();
     let mut stopping = false;
     while !processes.reap() {
@@ -41,5 +42,5 @@ pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: 
             event => handle(event),
         }
     }
-    Ok(processes.status())
+    Ok(processes.ending())
 }

@@ -5,6 +5,7 @@
 //! worker ends its processes. When the worker dies, its processes become children of the guard, which ends them. The
 //! guard forwards signals, and ends with the worker's exit status.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ use signal_hook::low_level::siginfo::Cause;
 use crate::message::log;
 use crate::process::{self, BlockedSignals, Side};
 use crate::session::signals;
+use crate::status::Ending;
 
 /// Signals that users and batch systems send to a job. The terminal sends stop signals to the whole group.
 pub const FORWARDED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -87,7 +89,8 @@ fn children() -> Vec<Pid> {
     lists.flat_map(pids).filter_map(Pid::from_raw).collect()
 }
 
-/// Runs the guard until the worker has ended.
+/// Runs the guard until the worker has ended. Returns its exit status, or ends by the signal that ended the processes if
+/// it was received here.
 fn guard_worker(worker: Pid, blocked: BlockedSignals) -> u8 {
     let _ = set_child_subreaper(Some(getpid()));
     let watched = signals::not_ignored(&FORWARDED).chain([SIGCHLD]).collect::<Vec<_>>();
@@ -101,17 +104,20 @@ fn guard_worker(worker: Pid, blocked: BlockedSignals) -> u8 {
     if let Some(status) = status_of(worker, WaitOptions::NOHANG) {
         return status;
     }
+    let mut received = BTreeSet::new();
     for origin in signals.forever() {
         if origin.signal == SIGCHLD {
             if let Some(status) = status_of(worker, WaitOptions::NOHANG) {
                 passing.close();
-                return status;
+                let signal = received.into_iter().find(|&signal| Ending::by(signal).code == status);
+                return signal.map_or(status, |signal| Ending::by(signal).repeat());
             }
-        } else if !matches!(origin.cause, Cause::Kernel) {
-            // The kernel has sent its signals to the worker, too.
-            if let Some(signal) = Signal::from_named_raw(origin.signal) {
-                let _ = kill_process(worker, signal);
-            }
+            continue;
+        }
+        received.insert(origin.signal);
+        // The kernel has sent its signals to the worker, too.
+        if let Some(signal) = Signal::from_named_raw(origin.signal).filter(|_| !matches!(origin.cause, Cause::Kernel)) {
+            let _ = kill_process(worker, signal);
         }
     }
     crate::status::FAILURE

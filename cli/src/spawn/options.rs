@@ -26,7 +26,8 @@ standard input, the others /dev/null.
 
 Signals are passed on; Ctrl-C twice within 2 s kills. Killing headwater itself ends the processes.
 
-Exit status: That of the first process that failed, 128+n if signal n ended it, or 0; 127 if the program was not \
+Exit status: That of the first process that failed, 128+n if signal n ended it, or 0; a signal to headwater itself that \
+ended its processes ends it, too; 127 if the program was not \
 found, 126 if it could not be executed; 125 if headwater itself failed.";
 
 /// The placeholder of a process's number.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
@@ -54,6 +55,12 @@ impl Running {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
+    }
+
+    /// Waits for the end of its output, and returns the signal that ended it.
+    pub fn ended_by(mut self) -> Option<i32> {
+        std::io::copy(&mut self.output, &mut std::io::sink()).unwrap();
+        self.child.wait().unwrap().signal()
     }
 }
 

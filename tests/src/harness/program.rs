@@ -38,11 +38,17 @@ pub struct Output {
     pub stderr: String,
     /// The exit status, 128 + n for signal n.
     pub status: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
 }
 
 impl std::fmt::Debug for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "status {}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr)
+        write!(
+            f,
+            "status {}, signal {:?}\n--- stdout\n{}--- stderr\n{}",
+            self.status, self.signal, self.stdout, self.stderr
+        )
     }
 }
 
@@ -52,7 +58,8 @@ impl Output {
         if self == plain {
             return;
         }
-        let mut report = format!("status {} with Headwater, {} without\n", self.status, plain.status);
+        let ends = |output: &Output| (output.status, output.signal);
+        let mut report = format!("status and signal {:?} with Headwater, {:?} without\n", ends(self), ends(plain));
         for (name, ours, theirs) in [("stdout", &self.stdout, &plain.stdout), ("stderr", &self.stderr, &plain.stderr)] {
             for (sign, from, other) in [('+', ours, theirs), ('-', theirs, ours)] {
                 let known: HashSet<&str> = other.lines().collect();
@@ -199,7 +206,12 @@ impl Running {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        Output { stdout: text(&self.stdout), stderr: text(&self.stderr), status: shell_status(status) }
+        Output {
+            stdout: text(&self.stdout),
+            stderr: text(&self.stderr),
+            status: shell_status(status),
+            signal: status.signal(),
+        }
     }
 }
 

@@ -47,6 +47,7 @@ fn exit_statuses_are_the_programs() {
     for (verb, status) in [("exit=0", 0), ("exit=3", 3), ("exit=255", 255), ("signal=11", 139), ("signal=9", 137)] {
         let session = fixture.headwater().on(2, 2).run(&Program::new(&app).arg(verb));
         assert_eq!(session.output.status, status, "{verb}: {:?}", session.output);
+        assert_eq!(session.output.signal, (status > 128 && status < 255).then_some(status - 128), "{verb}");
     }
 }
 
@@ -57,7 +58,7 @@ fn signals_reach_the_program() {
         let started = waiting(&fixture, 2);
         started.running.signal(signal);
         let session = started.finish();
-        assert_eq!(session.output.status, 128 + number, "{:?}", session.output);
+        assert_eq!(session.output.signal, Some(number), "{:?}", session.output);
     }
 }
 
@@ -67,7 +68,7 @@ fn control_c_on_the_terminal() {
     let started = waiting(&fixture, 2);
     started.running.signal_group(Signal::INT);
     let session = started.finish();
-    assert_eq!(session.output.status, 130, "{:?}", session.output);
+    assert_eq!(session.output.signal, Some(2), "{:?}", session.output);
 }
 
 /// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first exists, and prints the

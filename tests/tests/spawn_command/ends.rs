@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -99,6 +100,17 @@ fn signals_are_passed_on() {
         assert_eq!(rest.lines().filter(|line| line.ends_with(": got")).count(), 3, "{name}: {rest}");
         assert_eq!(child.wait().expect("a child").code(), Some(5), "{name}");
     }
+}
+
+#[test]
+fn a_signal_that_ends_the_processes_ends_it_too() {
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+        let (mut child, _out) = started(&["-n", "3", "--", "sh", "-c", "echo runs; exec sleep 1000"], 3);
+        send(&child, signal);
+        assert_eq!(child.wait().expect("a child").signal(), Some(number));
+    }
+    let (mut child, _out) = started(&["-n", "1", "--", "sh", "-c", "echo runs; kill -INT $$"], 1);
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
 }
 
 #[test]

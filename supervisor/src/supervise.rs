@@ -29,8 +29,9 @@ use crate::stale::SignOfLife;
 
 /// How long a daemon may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
-/// How often the daemon is checked.
-const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How often it is checked whether a killed daemon hangs in the kernel. Everything else is an event, so that a node that
+/// computes is hardly disturbed.
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often the daemon is checked while the kernel unmounts.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// The executable that this process runs, even if its file was replaced.

@@ -142,6 +142,10 @@ int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int t
 	return start_receive(buffer, count, type, source, tag, comm, request);
 }
 
+/* MPI's own calls of the C library aren't the program's. While nothing is under way, none is examined, and MPI's function
+ * is jumped to. */
+#define DIRECTLY(call) (hwio_is_busy ? HWIO_INSIDE(call) : (call))
+
 /* Returns true if MPI's function may be called directly. */
 static bool has_nothing_pending(void)
 {
@@ -210,7 +214,7 @@ static void fail_request(struct hwio_tracked *one, MPI_Request now)
 int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	if (has_nothing_pending())
-		return hwio_real.MPI_Test(request, flag, status);
+		return DIRECTLY(hwio_real.MPI_Test(request, flag, status));
 	struct hwio_tracked *one = claim(*request);
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (!are_offers_over(&one, request, 1)) {
@@ -230,7 +234,7 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
 	int flag = 0, result = MPI_SUCCESS;
 	if (has_nothing_pending())
-		return hwio_real.MPI_Wait(request, status);
+		return DIRECTLY(hwio_real.MPI_Wait(request, status));
 	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Test(request, &flag, status);
@@ -329,7 +333,7 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 {
 	struct several several;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
-		return hwio_real.MPI_Testall(count, requests, flag, statuses);
+		return DIRECTLY(hwio_real.MPI_Testall(count, requests, flag, statuses));
 	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
 		release_several(&several, count);
@@ -348,7 +352,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	struct several several;
 	int result = MPI_SUCCESS, flag = 0;
 	if (has_nothing_pending())
-		return hwio_real.MPI_Waitall(count, requests, statuses);
+		return DIRECTLY(hwio_real.MPI_Waitall(count, requests, statuses));
 	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Testall(count, requests, &flag, statuses);
@@ -358,7 +362,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 		return result;
 	}
 	if (!claim_several(&several, count, requests, statuses))
-		return hwio_real.MPI_Waitall(count, requests, statuses);
+		return DIRECTLY(hwio_real.MPI_Waitall(count, requests, statuses));
 	result = HWIO_INSIDE(hwio_real.MPI_Waitall(count, requests, several.statuses));
 	result = finish_several(&several, requests, NULL, count, result);
 	release_several(&several, count);
@@ -381,7 +385,7 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 	struct several several;
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, MPI_STATUSES_IGNORE))
-		return hwio_real.MPI_Testany(count, requests, index, flag, status);
+		return DIRECTLY(hwio_real.MPI_Testany(count, requests, index, flag, status));
 	are_offers_over(several.ours, requests, count);
 	int delivered = find_delivered(&several, count);
 	if (delivered >= 0) {
@@ -403,7 +407,7 @@ int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 {
 	int result = MPI_SUCCESS, flag = 0;
 	if (has_nothing_pending())
-		return hwio_real.MPI_Waitany(count, requests, index, status);
+		return DIRECTLY(hwio_real.MPI_Waitany(count, requests, index, status));
 	while (result == MPI_SUCCESS && !flag) {
 		result = hwio_MPI_Testany(count, requests, index, &flag, status);
 		if (!flag && result == MPI_SUCCESS)
@@ -416,7 +420,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 {
 	struct several several;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
-		return hwio_real.MPI_Testsome(count, requests, done, indices, statuses);
+		return DIRECTLY(hwio_real.MPI_Testsome(count, requests, done, indices, statuses));
 	are_offers_over(several.ours, requests, count);
 	int delivered = find_delivered(&several, count);
 	if (delivered >= 0) {
@@ -438,7 +442,7 @@ int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[
 {
 	int result = MPI_SUCCESS;
 	if (has_nothing_pending())
-		return hwio_real.MPI_Waitsome(count, requests, done, indices, statuses);
+		return DIRECTLY(hwio_real.MPI_Waitsome(count, requests, done, indices, statuses));
 	do {
 		result = hwio_MPI_Testsome(count, requests, done, indices, statuses);
 		if (*done == 0 && result == MPI_SUCCESS)
@@ -494,7 +498,7 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 {
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
-		return hwio_real.MPI_Request_get_status(request, flag, status);
+		return DIRECTLY(hwio_real.MPI_Request_get_status(request, flag, status));
 	/* The program may call nothing else while it waits for a rank that waits for an offer of this one. */
 	struct hwio_tracked *one = claim(request);
 	bool are_over = are_offers_over(&one, &request, 1);
@@ -510,7 +514,7 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
 	if (has_nothing_pending())
-		return hwio_real.MPI_Request_get_status_all(count, requests, flag, statuses);
+		return DIRECTLY(hwio_real.MPI_Request_get_status_all(count, requests, flag, statuses));
 	int result = MPI_SUCCESS;
 	*flag = 1;
 	for (int i = 0; i < count && *flag && result == MPI_SUCCESS; i++)
@@ -532,7 +536,7 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 {
 	struct several several;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
-		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
+		return DIRECTLY(hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses));
 	end_offers(&several, requests, count);
 	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_some(count, requests, done, indices,
 		several.statuses));
@@ -547,7 +551,7 @@ int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int
 	struct several several;
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, MPI_STATUSES_IGNORE))
-		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
+		return DIRECTLY(hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status));
 	end_offers(&several, requests, count);
 	release_several(&several, count);
 	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual));

@@ -383,6 +383,16 @@ fn offers(mpi: &Mpi) {
     }
 }
 
+/// MPI's own calls of the C library while a copy is being sent and a read is deferred.
+fn calls_of_mpi(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("messages/within.c").unwrap();
+    let job = Job { mpi, ranks: 3, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
+    let (served, plain) = (job.run(Some(&library)), job.run(None));
+    assert_eq!(served.output.status, 0, "{}", served.output.stderr);
+    assert_eq!(served.output.stdout, plain.output.stdout);
+}
+
 /// Threads whose requests have one handle after the other.
 fn requests(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -481,6 +491,12 @@ fn a_number_of_two_files() {
 fn by_threads() {
     crate::with_first(crate::OPEN_MPI, threads);
     crate::with_first(crate::MPICH, threads);
+}
+
+#[test]
+fn calls_of_mpi_within_a_wait() {
+    crate::with_first(crate::OPEN_MPI, calls_of_mpi);
+    crate::with_first(crate::MPICH, calls_of_mpi);
 }
 
 #[test]

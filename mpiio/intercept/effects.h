@@ -50,6 +50,8 @@ void hwio_before_advice(void *address, size_t bytes, int advice);
 void hwio_before_protection(void *address, size_t bytes);
 /* The kernel, or the C library, may use this memory from now on. */
 void hwio_before_persistent(const void *address, size_t bytes);
+/* The same of memory whose faults the program will handle itself (userfaultfd). */
+void hwio_before_request(unsigned long request, void *argument);
 /* The same of a stream's buffer: reads into it and writes from it are not intercepted. */
 void hwio_before_buffer(void *buffer, size_t bytes);
 

@@ -1,7 +1,9 @@
 /* Memory that the program frees, moves or remaps: nothing is deferred there any longer. */
 #include <errno.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -171,6 +173,17 @@ void hwio_before_persistent(const void *address, size_t bytes)
 	hwio_use_in(address, bytes);
 	hwio_memory_map_exclude(address, bytes);
 	errno = saved;
+}
+
+void hwio_before_request(unsigned long request, void *argument)
+{
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_kernel_uses(argument, HWIO_UNSIZED_BYTES);
+	/* Memory isn't filled from outside where its pages are missing. */
+	if (request == UFFDIO_REGISTER && argument) {
+		const struct uffdio_register *wanted = argument;
+		hwio_before_persistent((const void *)(uintptr_t)wanted->range.start, (size_t)wanted->range.len);
+	}
 }
 
 int hwio_mlockall(int flags)

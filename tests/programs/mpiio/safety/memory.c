@@ -2,6 +2,12 @@
 #define _GNU_SOURCE
 #include "safety.h"
 
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
 #define STEP(name) static inline __attribute__((always_inline)) void name(struct work *work)
 
 STEP(one_byte_changed)
@@ -344,6 +350,71 @@ static void closed_in_part(void)
 	free(mine);
 }
 
+/* Pages that a thread of the program brings when they are missing. */
+struct missing {
+	int descriptor;
+	char *page;
+	volatile int is_over;
+};
+
+static void *bring_pages(void *of)
+{
+	struct missing *missing = of;
+	struct uffd_msg message;
+
+	while (!missing->is_over) {
+		struct pollfd one = {missing->descriptor, POLLIN, 0};
+
+		if (poll(&one, 1, 20) != 1 || read(one.fd, &message, sizeof message) != sizeof message)
+			continue;
+		struct uffdio_copy copy = {
+			.dst = message.arg.pagefault.address & ~0xfffULL, .src = (uintptr_t)missing->page, .len = 4096};
+
+		ioctl(one.fd, UFFDIO_COPY, &copy);
+	}
+	return NULL;
+}
+
+static int begin_missing(struct missing *missing, char *of, size_t bytes, pthread_t *thread)
+{
+	struct uffdio_api version = {.api = UFFD_API};
+	struct uffdio_register wanted = {.range = {(uintptr_t)of, bytes}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+
+	missing->descriptor = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	missing->page = pages(4096);
+	memset(missing->page, 'm', 4096);
+	return missing->descriptor >= 0 && ioctl(missing->descriptor, UFFDIO_API, &version) == 0 &&
+		ioctl(missing->descriptor, UFFDIO_REGISTER, &wanted) == 0 &&
+		pthread_create(thread, NULL, bring_pages, missing) == 0;
+}
+
+static void in_missing_pages(void)
+{
+	const size_t bytes = (all_bytes() + 4095) & ~(size_t)4095;
+	char *name = path("in"), *mine = memory(PART), *all = pages(bytes);
+	struct missing missing = {.is_over = 0};
+	pthread_t thread;
+	int has_thread = 0;
+
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		has_thread = odd() && begin_missing(&missing, all, bytes, &thread);
+		int fd = open(name, O_RDONLY);
+
+		note_result("read", read(fd, all, all_bytes() - 20000));
+		close(fd);
+	}
+	MPI_Scatter(all, PART, MPI_BYTE, mine, PART, MPI_BYTE, 0, MPI_COMM_WORLD);
+	note_sum("mine", mine, PART);
+	missing.is_over = 1;
+	if (has_thread) {
+		pthread_join(thread, NULL);
+		close(missing.descriptor);
+	}
+	munmap(all, bytes);
+	free(mine);
+}
+
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test memory_tests[] = {
@@ -357,6 +428,7 @@ const struct test memory_tests[] = {
 	{"in_shared_memory", in_shared_memory, 0},
 	{"under_two_addresses", under_two_addresses, 0},
 	{"in_a_shared_window", in_a_shared_window, LASTS},
+	{"in_missing_pages", in_missing_pages, LASTS},
 	{"freed_before", freed_before, 0},
 	{"reallocated", reallocated, 0},
 	{"closed_in_part", closed_in_part, 0},

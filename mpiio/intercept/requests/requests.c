@@ -347,6 +347,14 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 	return result;
 }
 
+/* MPICH's MPI_Waitall notes the success of each request, and its MPI_Testall doesn't. */
+static void note_success(int count, const MPI_Request requests[], MPI_Status statuses[])
+{
+	for (int i = 0; requests && statuses != MPI_STATUSES_IGNORE && i < count; i++)
+		if (requests[i] != MPI_REQUEST_NULL)
+			statuses[i].MPI_ERROR = MPI_SUCCESS;
+}
+
 int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
 	struct several several;
@@ -354,6 +362,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	if (has_nothing_pending())
 		return DIRECTLY(hwio_real.MPI_Waitall(count, requests, statuses));
 	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
+		note_success(count, requests, statuses);
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Testall(count, requests, &flag, statuses);
 			if (!flag && result == MPI_SUCCESS)

@@ -394,6 +394,40 @@ static void with_threads(void)
 	free(mine);
 }
 
+/* What the statuses of all sends say of errors, none of which is one. */
+static void errors_of_sends(void)
+{
+	char *name = path("in"), *all = memory(all_bytes()), *mine = memory(PART);
+	MPI_Request requests[size];
+	MPI_Status statuses[size];
+	int flag = 0, count = size, left = size, indices[size];
+
+	memset(statuses, 0x33, sizeof statuses);
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		int fd = open(name, O_RDONLY);
+		note_result("read", read(fd, all, all_bytes()));
+		close(fd);
+		for (int to = 1; to < size; to++)
+			MPI_Isend(all + to * PART, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &requests[to]);
+		requests[0] = MPI_REQUEST_NULL;
+		if (round_now == 0)
+			while (!flag)
+				MPI_Testall(size, requests, &flag, statuses);
+		for (left = size - 1; left > 0 && round_now == 2; left -= count)
+			MPI_Waitsome(size, requests, &count, indices, statuses + size - left);
+		if (odd())
+			MPI_Waitall(size, requests, statuses);
+		for (int to = 0; to < size; to++)
+			note("error %d", statuses[to].MPI_ERROR);
+	} else {
+		MPI_Recv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		note_sum("mine", mine, PART);
+	}
+	free(all);
+	free(mine);
+}
+
 /* A send has ended, and its rank waits for what the receiver does with the data, by a file instead of MPI. */
 static void sender_waits_by_a_file(void)
 {
@@ -427,6 +461,7 @@ static void sender_waits_by_a_file(void)
 const struct test message_tests[] = {
 	MESSAGES(ROWS){"many_pending", many_pending, 0},
 	{"first_of_two", first_of_two, 0},
+	{"errors_of_sends", errors_of_sends, 0},
 	{"sender_waits_by_a_file", sender_waits_by_a_file, 0},
 	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},

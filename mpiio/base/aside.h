@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+/* Enough for messages. The work is done on an alternate stack of this size, where the thread has one. */
+#define HWIO_ASIDE_STACK_BYTES (256UL << 10)
+
 struct hwio_aside {
 	/* Called with the thread's signals blocked; `of` is this structure. */
 	void (*work)(struct hwio_aside *of);

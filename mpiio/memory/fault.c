@@ -81,12 +81,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	hwio_handler_ends(before);
 }
 
-/* Sets an alternate stack, since the program's own may be protected. Where the handler can't leave work to its thread,
- * MPI needs space there. */
+/* Sets an alternate stack, since the program's own may be protected, or too small for MPI. */
 static bool set_alternate_stack(void)
 {
 	stack_t stack;
-	size_t bytes = 256 << 10;
+	size_t bytes = HWIO_ASIDE_STACK_BYTES;
 	if (sigaltstack(NULL, &stack) != 0 || (!(stack.ss_flags & SS_DISABLE) && stack.ss_size >= bytes))
 		return true;
 	stack = (stack_t){.ss_size = bytes};

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <ucontext.h>
 
 #define STEP(name) static inline __attribute__((always_inline)) void name(struct work *work)
 
@@ -327,6 +328,38 @@ STEP(written_once_more)
 	}
 }
 
+static ucontext_t outside, inside;
+static struct work *work_inside;
+
+static void touch_inside(void)
+{
+	for (int part = 0; part < size; part++)
+		work_inside->data[part * PART + PART / 2] ^= 1;
+}
+
+/* In a context whose stack has room for the program's own functions, but not for MPI's. */
+static void change_in_a_context(struct work *work)
+{
+	const size_t guard = 65536, bytes = 8192;
+	char *stack = pages(guard + bytes);
+
+	mprotect(stack, guard, PROT_NONE);
+	work_inside = work;
+	must(getcontext(&inside) == 0, "getcontext");
+	inside.uc_stack.ss_sp = stack + guard;
+	inside.uc_stack.ss_size = bytes;
+	inside.uc_link = &outside;
+	makecontext(&inside, touch_inside, 0);
+	note_result("swapcontext", swapcontext(&outside, &inside));
+	munmap(stack, guard + bytes);
+}
+
+STEP(changed_in_a_context)
+{
+	if (rank == 0)
+		change_in_a_context(work);
+}
+
 STEP(buffers_change)
 {
 	memset(work->mine, 'c', PART);
@@ -339,7 +372,7 @@ STEP(buffers_change)
 	X(root_changes) X(root_looks) X(root_sends) X(others_go_on) X(others_change_late) X(half_is_written) \
 	X(written_to_two_places) X(opened_to_append) X(append_set_later) X(opened_to_read) X(descriptor_closed) \
 	X(written_to_a_device) X(written_to_a_pipe) X(written_by_a_stream) X(written_behind_the_end) \
-	X(in_synchronous_file) X(limited) X(disk_full) X(seen_by_a_bare_child)
+	X(in_synchronous_file) X(limited) X(disk_full) X(seen_by_a_bare_child) X(changed_in_a_context)
 #define AFTER(X) \
 	X(read_back) X(seen_by_others) X(seen_by_a_process) X(mapped) X(cut) X(moved_away) X(overwritten_in_part) \
 	X(written_once_more) X(buffers_change)

@@ -22,6 +22,7 @@
 
 #define LEASE_SIGNAL (SIGRTMAX - 3)
 #define STACK_BYTES (128UL << 10)
+#define STACK_BYTES_MAX (128UL << 20)
 
 /* 0: the thread isn't running. */
 static volatile pid_t server;
@@ -98,11 +99,16 @@ static bool start_thread(void)
 	sigset_t all, before;
 	hwio_signals_block(&all);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	/* The C library takes the guard's page from it. */
-	pthread_attr_setstacksize(&attributes, STACK_BYTES + hwio_page_bytes);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool is_good = hwio_libc.pthread_create(&thread, &attributes, serve_leases, NULL) == 0;
+	int error = EINVAL;
+	/* The C library takes the guard's page from it, and the program's variables of each thread: EINVAL if these need
+	 * more. */
+	for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_BYTES_MAX; bytes *= 4) {
+		pthread_attr_setstacksize(&attributes, bytes + hwio_page_bytes);
+		error = hwio_libc.pthread_create(&thread, &attributes, serve_leases, NULL);
+	}
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	bool is_good = error == 0;
 	pthread_attr_destroy(&attributes);
 	while (is_good && sem_wait(&has_begun) != 0)
 		;

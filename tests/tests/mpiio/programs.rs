@@ -272,6 +272,13 @@ fn other_threads(mpi: &Mpi) {
     }
 }
 
+/// A thread of the library has a stack, although the program's variables of each thread are large.
+fn large_own_variables(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "threads/own.c");
+    assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 4, "{contexts:?}");
+}
+
 /// Files that can't be opened any more when their receivers read them.
 fn removed(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -497,6 +504,12 @@ fn by_threads() {
 fn calls_of_mpi_within_a_wait() {
     crate::with_first(crate::OPEN_MPI, calls_of_mpi);
     crate::with_first(crate::MPICH, calls_of_mpi);
+}
+
+#[test]
+fn with_large_variables_of_threads() {
+    crate::with_first(crate::OPEN_MPI, large_own_variables);
+    crate::with_first(crate::MPICH, large_own_variables);
 }
 
 #[test]

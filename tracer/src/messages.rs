@@ -27,7 +27,7 @@ pub enum Message {
     Lost(u64),
     /// Tracing has ended before the program: at nanoseconds since its start.
     Released(u64),
-    /// The program has ended: its wait status.
+    /// The program has ended: its wait status, which has 16 bits.
     Ended(i32),
 }
 
@@ -59,7 +59,7 @@ impl Message {
             b"refused-strict" => Message::Refused(Refusal::StrictMode, path()),
             b"lost" => Message::Lost(text().parse().ok()?),
             b"released" => Message::Released(text().parse().ok()?),
-            b"ended" => Message::Ended(text().parse().ok()?),
+            b"ended" => Message::Ended(text().parse::<u16>().ok()?.into()),
             _ => return None,
         })
     }
@@ -159,7 +159,7 @@ mod tests {
             (b"#privileged /bin/su", Some(Message::Privileged("/bin/su".into()))),
             (b"#refused-strict /a b", Some(Message::Refused(Refusal::StrictMode, "/a b".into()))),
             (b"#ended 139", Some(Message::Ended(139))),
-            (b"#ended 300", None),
+            (b"#ended 65536", None),
             (b"loaded 5 6", Some(Message::Event(Event::Loaded { at_ns: 5, process: 6 }))),
             (b"loaded 5", None),
             (b"#", None),

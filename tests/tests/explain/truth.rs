@@ -10,14 +10,16 @@ use super::{compare, text};
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Returns how many modules of each top-level module Python imports from files, by its own account.
+/// Returns how many modules of each top-level module Python imports from files, by its own account. A package's `.pth` file
+/// can make a module whose file is not read (matplotlib's does); such a module lacks the `__builtins__` that running adds.
 fn imported(code: &str, path: &str) -> BTreeMap<String, u64> {
     let listed = format!(
         "{code}\nimport sys\nfor name, module in list(sys.modules.items()):\n    \
          file = getattr(module, '__cached__', None) or getattr(module, '__file__', None)\n    \
          frozen = type(getattr(module, '__spec__', None) and module.__spec__.loader) is type and \
          'Frozen' in module.__spec__.loader.__name__\n    \
-         if file and name == (module.__spec__.name if module.__spec__ else '') and not frozen: print(name)"
+         run = str(file).endswith('.so') or hasattr(module, '__builtins__')\n    \
+         if file and run and name == (module.__spec__.name if module.__spec__ else '') and not frozen: print(name)"
     );
     let output = Command::new(PYTHON).args(["-c", &listed]).env("PYTHONPATH", path).output().unwrap();
     let mut modules = BTreeMap::new();

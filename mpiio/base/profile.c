@@ -196,7 +196,7 @@ static int lock_file(const char *path)
 		int file = hwio_libc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
 		if (file < 0)
 			return -1;
-		bool is_locked = flock(file, LOCK_EX | LOCK_NB) == 0;
+		bool is_locked = hwio_libc.flock(file, LOCK_EX | LOCK_NB) == 0;
 		bool is_other = errno != EWOULDBLOCK;
 		if (is_locked && fstat(file, &locked) == 0 && stat(path, &now) == 0 && S_ISREG(now.st_mode) &&
 			locked.st_ino == now.st_ino && locked.st_dev == now.st_dev)

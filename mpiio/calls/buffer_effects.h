@@ -31,6 +31,8 @@ struct hwio_large {
 struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type);
 void hwio_large_free(struct hwio_large *large, MPI_Datatype *type);
 
+/* Called before others may see what was written: completes the writes of other ranks. */
+void hwio_complete_writes(void);
 /* Called before a C library function by which the kernel accesses this memory. */
 void hwio_kernel_uses(const void *memory, size_t bytes);
 /* Assumed size of memory whose length is unknown. */

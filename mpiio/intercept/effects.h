@@ -21,7 +21,8 @@ void hwio_before_freopen(FILE *stream);
 void hwio_before_removal(const char *path, int directory);
 /* The program may choose a descriptor number that the engine uses. */
 void hwio_vacate_descriptor(int descriptor);
-/* From the first lock of a record on, no descriptor is closed. */
+/* From the first lock of a record on, no descriptor is closed. Another process may take a lock that is released, and see
+ * what was written under it. */
 void hwio_note_locks(int command);
 
 /* The program sends memory, receives into it, or gives it to the kernel or a thread, which use it after the call. */

@@ -81,14 +81,20 @@ void hwio_before_change_of(const char *path, int directory)
 	errno = saved;
 }
 
-void hwio_before_reading(const char *path)
+void hwio_complete_writes(void)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hwio_kernel_uses(path, PATH_MAX);
 	hwio_incoming_wait();
 	errno = saved;
+}
+
+void hwio_before_reading(const char *path)
+{
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_kernel_uses(path, PATH_MAX);
+	hwio_complete_writes();
 }
 
 void hwio_after_change(int descriptor)

@@ -9,6 +9,7 @@
 
 #include "base/parsed.h"
 #include "intercept/effects.h"
+#include "intercept/generated-calls.h"
 #include "transfer/delegated.h"
 #include "transfer/incoming.h"
 
@@ -97,8 +98,13 @@ void hwio_vacate_descriptor(int descriptor)
 void hwio_note_locks(int command)
 {
 	/* MPI's own locks don't count: it releases them before its call returns. */
-	if (hwio_depth == 0 && (command == F_SETLK || command == F_SETLKW))
+	if (hwio_depth > 0)
+		return;
+	bool is_of_process = command == F_SETLK || command == F_SETLKW;
+	if (is_of_process)
 		hwio_file_stop_closing();
+	if (is_of_process || command == F_OFD_SETLK || command == F_OFD_SETLKW)
+		hwio_complete_writes();
 }
 
 int hwio_fsync(int descriptor)

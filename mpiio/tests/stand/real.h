@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
@@ -52,7 +53,7 @@
 
 #define HWIO_STAND_LIBC(X) \
 	X(__fread_chk) X(__fread_unlocked_chk) X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__sysv_signal) \
-	X(close) X(fclose) X(fdatasync) X(fopen) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mincore) X(mlockall) \
+	X(close) X(fclose) X(fdatasync) X(flock) X(fopen) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mincore) X(mlockall) \
 	X(mmap) X(mprotect) X(mremap) X(munmap) X(open) X(pread) X(preadv) X(preadv2) X(process_vm_readv) \
 	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwritev) X(read) X(readv) X(recv) \
 	X(recvmmsg) X(recvmsg) X(send) X(sendmmsg) X(sendmsg) X(setcontext) X(shmat) X(sigaction) X(signal) X(sigprocmask) \

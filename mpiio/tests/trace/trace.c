@@ -47,6 +47,11 @@ void hwio_reprotect(void)
 	hwio_is_exposed = 0;
 }
 
+void hwio_complete_writes(void)
+{
+	hwio_trace("hwio_complete_writes");
+}
+
 void hwio_communicates(void)
 {
 	hwio_trace("hwio_communicates");

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::front;
 use super::header;
 use super::mpis::{self, Found};
 use super::table::{self, Function};
-use super::wrappers::{self, Hand, Variant};
+use super::wrappers::{Hand, Variant};
 use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
@@ -116,8 +117,8 @@ pub(super) fn build_into(
 
 fn build_front(shell: &Shell, directory: &Path, tables: &Tables) -> Result<PathBuf> {
     let generated = directory.join("generated/front");
-    write_if_changed(&generated.join("stubs.c"), &wrappers::stubs(&tables.mpi, &tables.libc))?;
-    write_if_changed(&generated.join("slots.h"), &wrappers::slots(&tables.mpi, &tables.libc))?;
+    write_if_changed(&generated.join("stubs.c"), &front::stubs(&tables.mpi, &tables.libc))?;
+    write_if_changed(&generated.join("slots.h"), &front::slots(&tables.mpi, &tables.libc))?;
     let mut command = cc::compiler(shell);
     command.args(FLAGS).arg(format!("-I{FRONT}")).arg(format!("-I{}", generated.display()));
     command.arg(format!("-Wl,-soname,{LIBRARY}"));

@@ -2,6 +2,7 @@
 
 mod build;
 mod core;
+mod front;
 mod header;
 mod mpis;
 mod table;

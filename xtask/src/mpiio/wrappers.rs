@@ -1,4 +1,4 @@
-//! The C code that is made from the tables: a variant's `real.h` and `wrappers.c`, and the front's stubs.
+//! The C code that is made from the tables: a variant's `real.h` and `wrappers.c`.
 
 use std::fmt::Write as _;
 
@@ -391,6 +391,9 @@ fn libc_wrapper(function: &Function, before: &str, after: &str) -> String {
 /// A function that passes memory to the kernel, which is filled before.
 fn giving(function: &Function) -> String {
     let mut statements = String::new();
+    if function.is_sync {
+        statements.push_str("\t\thwio_complete_writes();\n");
+    }
     for (at, parameter) in function.parameters.iter().enumerate().filter(|(_, one)| one.kind.ends_with('*')) {
         let name = &parameter.name;
         let behind = function.parameters.get(at + 1).filter(|behind| !behind.kind.ends_with('*'));
@@ -404,62 +407,6 @@ fn giving(function: &Function) -> String {
         let _ = writeln!(statements, "\t\thwio_kernel_uses({name}, {bytes});");
     }
     libc_wrapper(function, &format!("\tif (hwio_is_busy && hwio_depth == 0) {{\n{statements}\t}}\n"), "")
-}
-
-/// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and
-/// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
-pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
-    let mut text = String::from("/* Generated from mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut stubs, mut notice, mut slots) = (String::new(), String::new(), String::new(), 0);
-    let mut stub = |name: &str, count: usize| {
-        let list = |one: fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
-        let (kinds, parameters) = match count {
-            0 => ("void".into(), "void".into()),
-            _ => (list(|_| "long".into()), list(|at| format!("long a{at}"))),
-        };
-        let arguments = list(|at| format!("a{at}"));
-        let _ = writeln!(text, "HWIO_STUB({slots}, \"{name}\", ({kinds}), ({parameters}), ({arguments}))");
-        let _ = writeln!(names, "\t\"{name}\",");
-        let _ = writeln!(stubs, "\t(void *)hwio_stub_{slots},");
-        slots += 1;
-        slots
-    };
-    let mut mpi_slots = 0;
-    for function in mpi {
-        if function.is_new {
-            let _ = writeln!(notice, "\t\"P{}\",", function.name);
-        } else {
-            stub(&function.name, function.parameters.len());
-            mpi_slots = stub(&format!("P{}", function.name), function.parameters.len());
-        }
-        if function.is_large {
-            let _ = writeln!(notice, "\t\"P{}_c\",", function.name);
-        }
-    }
-    for function in libc {
-        stub(&function.name, function.parameters.len());
-    }
-    let _ = write!(
-        text,
-        "\nconst unsigned int hwio_slots_of_mpi = {mpi_slots}, hwio_slots_all = {slots};\nvoid *hwio_slots[{slots}];\n\
-         const char *const hwio_names[{slots}] = {{\n{names}}};\n\
-         void *const hwio_stubs[{slots}] = {{\n{stubs}}};\n\n\
-         const char *const hwio_new_names[] = {{\n{notice}}};\n\
-         const unsigned int hwio_new_count = sizeof(hwio_new_names) / sizeof(hwio_new_names[0]);\n"
-    );
-    text
-}
-
-/// The numbers of the slots that the front's own code uses.
-pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
-    let before = 2 * mpi.iter().filter(|function| !function.is_new).count();
-    let mut text =
-        String::from("/* Generated from mpiio/calls. */\n#ifndef HWIO_SLOTS_H\n#define HWIO_SLOTS_H\n\nenum {\n");
-    for (at, function) in libc.iter().enumerate() {
-        let _ = writeln!(text, "\tHWIO_SLOT_{} = {},", function.name, before + at);
-    }
-    text.push_str("};\n\n#endif\n");
-    text
 }
 
 /// Open MPI's constants are addresses in its library, with which a variant isn't linked: the loader might take another.
@@ -497,6 +444,7 @@ const REAL_HEAD: &str = "\
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/msg.h>
@@ -535,7 +483,7 @@ mod tests {
         MPI_Comm comm, MPI_Request *request) sync persistent\n\
         int MPI_Session_init(MPI_Info info) sync new\n\
         int MPI_Comm_flush_buffer(MPI_Comm comm) sync new\n";
-    const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
+    const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes) sync\n\
         int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time)\nint ioctl(int fd, ..., void *argument)\n";
     const HEADER: &str = "int MPI_Send(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
         int MPI_Send_c(const void *b, MPI_Count n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
@@ -566,7 +514,9 @@ mod tests {
         has("\t\thwio_stays_in_use = 1;\n\t\thwio_uses(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");
         has("{ \"close\", (void *)hwio_close },");
-        has("\t\thwio_kernel_uses(path, PATH_MAX);\n\t\thwio_kernel_uses(buffer, (size_t)bytes);\n");
+        has(
+            "\t\thwio_complete_writes();\n\t\thwio_kernel_uses(path, PATH_MAX);\n\t\thwio_kernel_uses(buffer, (size_t)bytes);\n",
+        );
         has(
             "\t\thwio_kernel_uses(all, (size_t)count * sizeof(*all));\n\t\thwio_kernel_uses(time, 2 * sizeof(*time));\n",
         );
@@ -580,21 +530,5 @@ mod tests {
         );
         assert!(!text.contains("Session") && !text.contains("hwio_MPI_Igatherv }"));
         assert!(variant(Hand::Traced).contains("int hwio_MPI_Send("));
-    }
-
-    #[test]
-    fn the_front_exports_what_every_mpi_has() {
-        let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd)").unwrap());
-        let text = stubs(&mpi, &libc);
-        let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
-        has("HWIO_STUB(0, \"MPI_Send\", (long, long, long, long, long, long), (long a0, long a1, long a2, long a3, ");
-        has("HWIO_STUB(1, \"PMPI_Send\", ");
-        has("HWIO_STUB(2, \"MPI_Igatherv\", ");
-        has("HWIO_STUB(6, \"close\", (long), (long a0), (a0))\n");
-        has("hwio_slots_of_mpi = 6, hwio_slots_all = 7;");
-        has(
-            "hwio_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n\t\"PMPI_Comm_flush_buffer\",\n};",
-        );
-        assert!(slots(&mpi, &libc).contains("HWIO_SLOT_close = 6,"));
     }
 }

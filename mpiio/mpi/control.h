@@ -35,6 +35,10 @@ enum hwio_tag {
 
 enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER, HWIO_TURN_BROADCAST, HWIO_TURN_KINDS };
 
+/* Returns true if MPI would send elements of this type with this tag: what replaces the program's message has a type of
+ * its own. */
+bool hwio_is_sendable(MPI_Datatype type, int tag);
+
 /* What is known of a communicator. */
 struct hwio_comm {
 	/* True if all of its ranks are of this job's world and have this library. */

@@ -262,7 +262,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, size_t ope
 
 /* Returns the offer of a send of at least `bytes_min` bytes, or NULL if the original has to be called. */
 static struct hwio_transfer *make_offer(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
-	int destination, MPI_Comm comm)
+	int destination, int tag, MPI_Comm comm)
 {
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < bytes_min || bytes > HWIO_STREAM_BYTES_MAX ||
@@ -274,7 +274,7 @@ static struct hwio_transfer *make_offer(size_t bytes_min, const void *buffer, MP
 		return NULL;
 	struct hwio_layout layout;
 	hwio_step_in();
-	bool is_known = hwio_layout_make(&layout, buffer, count, type);
+	bool is_known = hwio_is_sendable(type, tag) && hwio_layout_make(&layout, buffer, count, type);
 	hwio_step_out();
 	struct hwio_offer *offer = is_known ? calloc(1, hwio_offer_bytes()) : NULL;
 	struct hwio_transfer *one = offer
@@ -308,7 +308,7 @@ static int send_offer(struct hwio_transfer *one, bool is_synchronous, int destin
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, int *result)
 {
-	struct hwio_transfer *one = make_offer(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, comm);
+	struct hwio_transfer *one = make_offer(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, tag, comm);
 	MPI_Request request;
 	if (!one)
 		return false;
@@ -330,18 +330,24 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 	return true;
 }
 
+/* An offer that was not sent. */
+static void abandon(struct hwio_transfer *one)
+{
+	hwio_layout_free(&one->layout);
+	release(one);
+}
+
 bool hwio_offer_any(void)
 {
 	return offered_list != NULL;
 }
 
 struct hwio_transfer *hwio_offer_prepare(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
-	int destination, MPI_Comm comm)
+	int destination, int tag, MPI_Comm comm)
 {
-	struct hwio_transfer *one = make_offer(bytes_min, buffer, count, type, destination, comm);
+	struct hwio_transfer *one = make_offer(bytes_min, buffer, count, type, destination, tag, comm);
 	if (one && one->layout.count != 1) {
-		hwio_layout_free(&one->layout);
-		release(one);
+		abandon(one);
 		one = NULL;
 	}
 	return one;
@@ -360,12 +366,17 @@ void hwio_offer_begin(struct hwio_transfer *one, MPI_Request request)
 struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
 	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
 {
-	struct hwio_transfer *one = hwio_offer_prepare(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, comm);
+	struct hwio_transfer *one = hwio_offer_prepare(HWIO_OFFERED_BYTES_MIN, buffer, count, type, destination, tag,
+		comm);
 	if (!one)
 		return NULL;
 	hwio_step_in();
 	*result = send_offer(one, is_synchronous, destination, tag, comm, request);
 	hwio_step_out();
+	if (*result != MPI_SUCCESS) {
+		abandon(one);
+		return NULL;
+	}
 	hwio_offer_begin(one, *request);
 	return one;
 }

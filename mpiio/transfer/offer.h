@@ -20,7 +20,7 @@ struct hwio_transfer *hwio_offer_start(bool is_synchronous, const void *buffer, 
 /* The same for a message that the caller sends: `offer` of the transfer, of hwio_offer_bytes. It is sent before
  * hwio_offer_begin. */
 struct hwio_transfer *hwio_offer_prepare(size_t bytes_min, const void *buffer, MPI_Count count, MPI_Datatype type,
-	int destination, MPI_Comm comm);
+	int destination, int tag, MPI_Comm comm);
 void hwio_offer_begin(struct hwio_transfer *offered, MPI_Request request);
 /* Checks for the verdict, and carries it out. True: the data is no longer needed. With `is_last`, the program's request
  * has completed, and the call waits for the verdict. */

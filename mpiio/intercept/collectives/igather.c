@@ -81,7 +81,7 @@ static void track(const struct hwio_rooted *g, int *memory, MPI_Request request)
 static bool offer(const struct hwio_rooted *g, MPI_Request *request, int *result)
 {
 	struct hwio_transfer *offered = hwio_offer_prepare(PART_BYTES_MIN, g->send, g->send_count, g->send_type,
-		g->root, g->comm);
+		g->root, 0, g->comm);
 	if (!offered)
 		return false;
 	struct hwio_rooted by_offer = *g;

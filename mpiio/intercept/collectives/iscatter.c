@@ -63,7 +63,7 @@ static bool find_hints(struct hwio_rooted *s, struct hints *hints)
 		struct hwio_hinted *one = &hints->of[rank];
 		MPI_Count count;
 		const void *block = HWIO_INSIDE(hwio_rooted_block(s, rank, &count));
-		bool is_found = hwio_hint_find(block, count, s->send_type, rank, s->comm, one);
+		bool is_found = hwio_hint_find(block, count, s->send_type, rank, 0, s->comm, one);
 		if (!is_found)
 			*one = (struct hwio_hinted){0};
 		is_good = is_found || count == 0 || rank == s->root;

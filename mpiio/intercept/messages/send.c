@@ -23,7 +23,7 @@ static bool may_be_deferred(const void *buffer)
 	return hwio_is_busy || hwio_mapped_is_near(buffer);
 }
 
-bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
 	struct hwio_hinted *sending)
 {
 	memset(sending, 0, sizeof(*sending));
@@ -41,7 +41,7 @@ bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int 
 	hwio_step_in();
 	/* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the
 	 * engine's. */
-	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
+	bool is_copy = hwio_is_sendable(type, tag) && hwio_layout_make(&sending->layout, buffer, count, type);
 	hwio_enter();
 	bool is_mapped = is_copy && hwio_mapped_is_near(buffer) &&
 		hwio_mapped_begin(sending->layout.low, sending->layout.high);
@@ -99,7 +99,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 {
 	struct hwio_hinted sending;
 	struct hwio_hint hint;
-	if (!hwio_hint_find(buffer, count, type, destination, comm, &sending))
+	if (!hwio_hint_find(buffer, count, type, destination, tag, comm, &sending))
 		return false;
 	int peer = sending.comm->world_ranks[destination];
 	double saved = hwio_model_send_gain(&sending.runs, sending.file);
@@ -117,7 +117,10 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	hwio_step_in();
 	*result = call(&hint, (int)hwio_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
 	hwio_step_out();
-	hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
+	if (*result == MPI_SUCCESS)
+		hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
+	else
+		hwio_outstanding_cancel(hint.envelope.id, peer);
 	hwio_hint_end(&sending);
 	hwio_outstanding_poll();
 	return true;
@@ -191,11 +194,12 @@ int hwio_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destina
 	return send_short_or_not(hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
 }
 
-struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm)
+struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+	MPI_Comm comm)
 {
 	struct hwio_hinted sending;
 	if (hwio_depth > 0 || !may_be_deferred(buffer) ||
-		!hwio_hint_find(buffer, count, type, destination, comm, &sending))
+		!hwio_hint_find(buffer, count, type, destination, tag, comm, &sending))
 		return NULL;
 	double saved = hwio_model_send_gain(&sending.runs, sending.file);
 	struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
@@ -209,7 +213,25 @@ struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatyp
 	return hint;
 }
 
+void hwio_hint_cancel(struct hwio_hint *hint, int destination, MPI_Comm comm)
+{
+	hwio_outstanding_cancel(hint->envelope.id, hwio_comm_of(comm)->world_ranks[destination]);
+	free(hint);
+}
+
 typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+
+/* The hint's memory lives as long as the request. */
+static int start_hint(isend_call call, struct hwio_hint *hint, int destination, int tag, MPI_Comm comm,
+	MPI_Request *request)
+{
+	int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request));
+	if (result == MPI_SUCCESS)
+		hwio_requests_own(*request, hint);
+	else
+		hwio_hint_cancel(hint, destination, comm);
+	return result;
+}
 
 static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 	MPI_Comm comm, MPI_Request *request)
@@ -218,15 +240,9 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hwio_cache_short_type(type);
 		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 	}
-	/* The hint's memory lives as long as the request. */
-	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);
-	if (hint) {
-		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm,
-			request));
-		if (result == MPI_SUCCESS)
-			hwio_requests_own(*request, hint);
-		return result;
-	}
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, tag, comm);
+	if (hint)
+		return start_hint(call, hint, destination, tag, comm, request);
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
 		hwio_uses(buffer, count, type);
@@ -265,10 +281,14 @@ int hwio_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destin
 static int hint_or_send(send_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 	MPI_Comm comm)
 {
-	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL : hwio_hint_for(buffer, count, type, destination, comm);
+	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL
+						       : hwio_hint_for(buffer, count, type, destination, tag, comm);
 	if (hint) {
 		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm));
-		free(hint);
+		if (result == MPI_SUCCESS)
+			free(hint);
+		else
+			hwio_hint_cancel(hint, destination, comm);
 		return result;
 	}
 	hwio_before_send(buffer, count, type);
@@ -289,16 +309,13 @@ int hwio_MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int destina
 static int start_hint_or_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, MPI_Request *request)
 {
-	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL : hwio_hint_for(buffer, count, type, destination, comm);
-	if (!hint) {
-		hwio_before_send(buffer, count, type);
-		note_left(buffer, count, type);
-		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
-	}
-	int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request));
-	if (result == MPI_SUCCESS)
-		hwio_requests_own(*request, hint);
-	return result;
+	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL
+						       : hwio_hint_for(buffer, count, type, destination, tag, comm);
+	if (hint)
+		return start_hint(call, hint, destination, tag, comm, request);
+	hwio_before_send(buffer, count, type);
+	note_left(buffer, count, type);
+	return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 }
 
 int hwio_MPI_Ibsend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,

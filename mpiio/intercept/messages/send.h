@@ -16,8 +16,8 @@ struct hwio_hinted {
 
 struct hwio_hint;
 
-/* Returns true if the data can be hinted. Then hwio_hint_end is to be called. */
-bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+/* Returns true if the data can be hinted, and MPI would send it. Then hwio_hint_end is to be called. */
+bool hwio_hint_find(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
 	struct hwio_hinted *sending);
 void hwio_hint_end(struct hwio_hinted *sending);
 /* Makes the hint. False: the file is about to change. */
@@ -30,6 +30,9 @@ void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type);
 struct hwio_hint;
 /* Returns a hint that stands for this message, which is sent as hwio_hint_bytes() bytes, and freed after that. NULL: the
  * data has to be sent. */
-struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm);
+struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+	MPI_Comm comm);
+/* Frees a hint that was not sent. */
+void hwio_hint_cancel(struct hwio_hint *hint, int destination, MPI_Comm comm);
 
 #endif

@@ -46,12 +46,13 @@ static int wait_and_answer(MPI_Request *request, MPI_Status *status)
 	return is_done || result != MPI_SUCCESS ? result : hwio_real.MPI_Wait(request, status);
 }
 
-/* Makes two calls. The receive is first: from then on no other thread's probe gets its message. */
-static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *status)
+/* Makes two calls. The receive is first: from then on no other thread's probe gets its message. `is_sent`: whether the
+ * send was begun. */
+static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *status, bool *is_sent)
 {
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	MPI_Request sending, receiving;
-	int received = MPI_SUCCESS, sent;
+	int received = MPI_SUCCESS, sent = MPI_SUCCESS;
 	hwio_match_lock(is_shared);
 	struct hwio_probed *one = hwio_match_claim(b->source, b->receive_tag, b->comm);
 	hwio_step_in();
@@ -59,20 +60,26 @@ static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *st
 		received = hwio_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag,
 			b->comm, &receiving);
 	hwio_match_unlock(is_shared);
-	sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm,
-		&sending);
+	if (received == MPI_SUCCESS)
+		sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm,
+			&sending);
+	*is_sent = received == MPI_SUCCESS && sent == MPI_SUCCESS;
+	if (!one && sent != MPI_SUCCESS && b->source != MPI_PROC_NULL)
+		hwio_real.MPI_Cancel(&receiving);
 	hwio_step_out();
 	if (one)
 		received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, status);
 	hwio_step_in();
 	if (!one && received == MPI_SUCCESS)
 		received = wait_and_answer(&receiving, actual);
-	if (sent == MPI_SUCCESS)
+	if (*is_sent)
 		sent = wait_and_answer(&sending, MPI_STATUS_IGNORE);
 	hwio_step_out();
+	if (sent != MPI_SUCCESS)
+		return sent;
 	if (!one && received == MPI_SUCCESS && b->source != MPI_PROC_NULL)
 		received = hwio_received(b->receive, b->receive_count, b->receive_type, b->comm, actual, false);
-	return sent == MPI_SUCCESS ? received : sent;
+	return received;
 }
 
 /* The same with a hint in place of what is sent; frees it. */
@@ -82,8 +89,12 @@ static int hint_and_receive(struct both *b, struct hwio_hint *hint, MPI_Status *
 	b->send_count = (int)hwio_hint_bytes(hint);
 	b->send_type = MPI_BYTE;
 	hwio_before_receive(b->receive, b->receive_count, b->receive_type);
-	int result = send_and_receive(b, hwio_match_is_shared(), status);
-	free(hint);
+	bool is_sent;
+	int result = send_and_receive(b, hwio_match_is_shared(), status, &is_sent);
+	if (is_sent)
+		free(hint);
+	else
+		hwio_hint_cancel(hint, b->destination, b->comm);
 	return result;
 }
 
@@ -100,15 +111,15 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 		source, receive_tag, comm};
 	hwio_before_send(NULL, 0, MPI_BYTE);
 	hwio_outstanding_settle();
-	struct hwio_hint *hint = hwio_hint_for(send, send_count, send_type, destination, comm);
+	struct hwio_hint *hint = hwio_hint_for(send, send_count, send_type, destination, send_tag, comm);
 	if (hint)
 		return hint_and_receive(&both, hint, status);
 	hwio_before_send(send, send_count, send_type);
 	note_left(send, send_count, send_type);
 	hwio_before_receive(receive, receive_count, receive_type);
-	bool is_shared = hwio_match_is_shared();
+	bool is_shared = hwio_match_is_shared(), is_sent;
 	if (is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE))
-		return send_and_receive(&both, is_shared, status);
+		return send_and_receive(&both, is_shared, status, &is_sent);
 	int result = HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
 		receive_count, receive_type, source, receive_tag, comm, actual));
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
@@ -138,19 +149,19 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 		buffer, count, type, destination, send_tag, buffer, count, type, source, receive_tag, comm};
 	hwio_before_send(NULL, 0, MPI_BYTE);
 	hwio_outstanding_settle();
-	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, comm);
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, send_tag, comm);
 	if (hint)
 		return hint_and_receive(&hinted, hint, status);
 	hwio_before_send(buffer, count, type);
 	note_left(buffer, count, type);
-	bool is_shared = hwio_match_is_shared();
+	bool is_shared = hwio_match_is_shared(), is_sent;
 	bool is_apart = is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE);
 	size_t bytes = 0;
 	char *copy = is_apart ? copy_of(buffer, count, type, &bytes) : NULL;
 	if (copy) {
 		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer, count, type, source,
 			receive_tag, comm};
-		int result = send_and_receive(&both, is_shared, status);
+		int result = send_and_receive(&both, is_shared, status, &is_sent);
 		free(copy);
 		return result;
 	}

@@ -24,7 +24,7 @@
 
 /* clang-format off */
 #define HWIO_STAND_MPI(X) \
-	X(MPI_Abort) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
+	X(MPI_Abort) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) X(MPI_Cancel) \
 	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
 	X(MPI_Comm_create_errhandler) X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
 	X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) X(MPI_Comm_get_attr) X(MPI_Comm_group) \

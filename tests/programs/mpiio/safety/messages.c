@@ -428,6 +428,50 @@ static void errors_of_sends(void)
 	free(mine);
 }
 
+/* Sends that MPI refuses: their tag, their type, or what they receive is wrong. */
+static void refused_sends(void)
+{
+	char *name = path("in"), *all = memory(all_bytes()), *mine = memory(PART);
+	int next = (rank + 1) % size, before = (rank + size - 1) % size, class, results[10], count = 0;
+	MPI_Comm w = MPI_COMM_WORLD;
+	MPI_Request request;
+	MPI_Datatype unready;
+
+	MPI_Comm_set_errhandler(w, MPI_ERRORS_RETURN);
+	MPI_Type_contiguous(PART, MPI_BYTE, &unready);
+	if (rank == 0)
+		make(name, all_bytes(), 1);
+	MPI_Barrier(w);
+	int fd = open(name, O_RDONLY);
+	note_result("read", read(fd, all, all_bytes()));
+	close(fd);
+	results[count++] = MPI_Send(all, PART, MPI_BYTE, next, -5, w);
+	results[count++] = MPI_Ssend(all, 1, unready, next, TAG, w);
+	results[count++] = MPI_Isend(all, PART, MPI_BYTE, next, -5, w, &request);
+	results[count++] = MPI_Rsend(all, 1, unready, next, TAG, w);
+	results[count++] = MPI_Sendrecv(all, PART, MPI_BYTE, next, -5, mine, PART, MPI_BYTE, before, TAG, w,
+		MPI_STATUS_IGNORE);
+	results[count++] = MPI_Sendrecv(all, PART, MPI_BYTE, next, TAG, mine, -1, MPI_BYTE, before, TAG, w,
+		MPI_STATUS_IGNORE);
+	results[count++] = MPI_Sendrecv(all, PART, MPI_BYTE, next, TAG, mine, PART, MPI_BYTE, before, -5, w,
+		MPI_STATUS_IGNORE);
+	results[count++] = MPI_Sendrecv_replace(all, PART, MPI_BYTE, next, -5, before, TAG, w, MPI_STATUS_IGNORE);
+	/* These were not read. */
+	fill(mine, PART, (unsigned)rank);
+	results[count++] = MPI_Send(mine, 1, unready, next, TAG, w);
+	results[count++] = MPI_Isend(mine, PART, MPI_BYTE, next, -5, w, &request);
+	for (int i = 0; i < count; i++) {
+		MPI_Error_class(results[i], &class);
+		note("refused %d", class);
+	}
+	MPI_Barrier(w);
+	MPI_Comm_set_errhandler(w, MPI_ERRORS_ARE_FATAL);
+	MPI_Type_free(&unready);
+	note_sum("all", all, all_bytes());
+	free(all);
+	free(mine);
+}
+
 /* A send has ended, and its rank waits for what the receiver does with the data, by a file instead of MPI. */
 static void sender_waits_by_a_file(void)
 {
@@ -462,6 +506,7 @@ const struct test message_tests[] = {
 	MESSAGES(ROWS){"many_pending", many_pending, 0},
 	{"first_of_two", first_of_two, 0},
 	{"errors_of_sends", errors_of_sends, 0},
+	{"refused_sends", refused_sends, 0},
 	{"sender_waits_by_a_file", sender_waits_by_a_file, 0},
 	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},

@@ -198,7 +198,7 @@ struct hwio_hint *hwio_hint_for(const void *buffer, MPI_Count count, MPI_Datatyp
 	MPI_Comm comm)
 {
 	struct hwio_hinted sending;
-	if (hwio_depth > 0 || !may_be_deferred(buffer) ||
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF || !may_be_deferred(buffer) ||
 		!hwio_hint_find(buffer, count, type, destination, tag, comm, &sending))
 		return NULL;
 	double saved = hwio_model_send_gain(&sending.runs, sending.file);
@@ -281,8 +281,7 @@ int hwio_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destin
 static int hint_or_send(send_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 	MPI_Comm comm)
 {
-	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL
-						       : hwio_hint_for(buffer, count, type, destination, tag, comm);
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, tag, comm);
 	if (hint) {
 		int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm));
 		if (result == MPI_SUCCESS)
@@ -309,8 +308,7 @@ int hwio_MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int destina
 static int start_hint_or_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm, MPI_Request *request)
 {
-	struct hwio_hint *hint = hwio_mode == HWIO_OFF ? NULL
-						       : hwio_hint_for(buffer, count, type, destination, tag, comm);
+	struct hwio_hint *hint = hwio_hint_for(buffer, count, type, destination, tag, comm);
 	if (hint)
 		return start_hint(call, hint, destination, tag, comm, request);
 	hwio_before_send(buffer, count, type);

@@ -20,7 +20,7 @@ const NODES: usize = 4;
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --later --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
@@ -34,7 +34,8 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --steps 3"),
     ("c/halo.c", "--rows 1203 --row-bytes 2003 --border 7 --steps 3 --separate"),
     // Writes that must be complete before the file is closed.
-    ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --locked"),
+    ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --locked file"),
+    ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --locked record"),
     ("c/halo.c", "--rows 4003 --row-bytes 2003 --border 61 --timed"),
     ("c/matvec.c", "--rows 401 --columns 303"),
     // It writes nothing. Pieces of the file travel from node to node, into memory with and without gaps.

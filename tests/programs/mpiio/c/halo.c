@@ -3,15 +3,16 @@
  * receives the rows of one rank after the other into the same buffer, borders included, and writes them: the rows of the
  * next rank replace some of those before.
  *
- *   halo --out FILE [--rows N] [--row-bytes N] [--border N] [--steps N] [--reverse] [--separate] [--locked] [--timed]
- *        [--twin]
+ *   halo --out FILE [--rows N] [--row-bytes N] [--border N] [--steps N] [--reverse] [--separate] [--locked file|record]
+ *        [--timed] [--twin]
  *
  * --reverse: the last rank's rows come first. --separate: a buffer for each rank, which is checked at the end.
- * --locked: another process reads the file as soon as rank 0 has unlocked it. --timed: rank 0 sets the file's times before
- * it closes it. --twin: each rank writes what no later rank replaces.
+ * --locked: another process reads the file as soon as rank 0 has unlocked it, by `flock` or by `fcntl`. --timed: rank 0
+ * sets the file's times before it closes it. --twin: each rank writes what no later rank replaces.
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,7 +25,8 @@ enum { TAG = 9, TIME_S = 1000000000 };
 static struct {
 	const char *out;
 	long rows, row_bytes, border, steps;
-	int reverse, separate, locked, timed, twin;
+	const char *locked;
+	int reverse, separate, timed, twin;
 } options;
 
 /* What rank 0 shares with the process that waits for the lock. */
@@ -72,6 +74,16 @@ static uint64_t sum_of_file(void)
 	return sum;
 }
 
+/* Locks the whole file, or unlocks it. */
+static int lock(int fd, bool is_locked)
+{
+	struct flock all = {.l_type = is_locked ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET};
+
+	if (!strcmp(options.locked, "file"))
+		return flock(fd, is_locked ? LOCK_EX : LOCK_UN);
+	return fcntl(fd, F_OFD_SETLKW, &all);
+}
+
 /* A process that isn't part of the job, and ends with this one. */
 static pid_t other_begin(void)
 {
@@ -93,8 +105,8 @@ static void hand_over(int fd)
 	const struct timespec times[2] = {{.tv_sec = TIME_S}, {.tv_sec = TIME_S}};
 
 	if (options.locked) {
-		if (flock(fd, LOCK_UN))
-			fail("flock");
+		if (lock(fd, false))
+			fail("unlocking");
 		other->is_released = 1;
 		while (!other->is_read)
 			usleep(1000);
@@ -121,7 +133,7 @@ static void naive(char *mine, char **buffers)
 	MPI_Isend(mine, (int)bytes_of(rank), MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
 	if (rank == 0) {
 		fd = open(options.out, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-		if (fd < 0 || (options.locked && flock(fd, LOCK_EX)))
+		if (fd < 0 || (options.locked && lock(fd, true)))
 			fail(options.out);
 		for (int i = 0; i < size; i++) {
 			int from = options.reverse ? size - 1 - i : i;
@@ -180,7 +192,7 @@ static void check(char **buffers)
 
 int main(int argc, char **argv)
 {
-	options.locked = flag(argc, argv, "locked");
+	options.locked = option(argc, argv, "locked", NULL);
 	options.timed = flag(argc, argv, "timed");
 	options.out = option(argc, argv, "out", "halo.out");
 	pid_t reader = options.locked ? other_begin() : -1;
